@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from maskedbandits import Problem, RandomizedResponse, make_policy, simulate, theory
-from maskedbandits.theory.interpreted import exploration
+from maskedbandits.theory.bounds import exploration
 
 SEGMENTS, HORIZON = 10, 10**8
 GAPS = ((0.9, 0.9), (0.02, 0.02), (0.9, 0.02))

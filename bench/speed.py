@@ -29,7 +29,7 @@ from maskedbandits.math import rng
 from maskedbandits.policies import detectors, kernels
 from maskedbandits.policies.detectors import glr
 from maskedbandits.policies.kernels import Tally, World
-from maskedbandits.simulation.runs import MEMO
+from maskedbandits.simulation.runs import MAX_MEMO_ENTRIES
 
 HORIZON = 2_000_000
 WINDOW = theory.paper_window(HORIZON, 1)
@@ -60,7 +60,7 @@ def simulated(
     response = RandomizedResponse.from_epsilon(epsilon)
     problem = Problem(peers.means(arms), [0], ramp + steps, response)
     policy = make_policy(name, arms=arms, corruption=response, **parameters)
-    state = policy.for_simulation(problem.horizon, MEMO)
+    state = policy.for_simulation(problem.horizon, MAX_MEMO_ENTRIES)
     world = World(*problem.rows(masked=True))
     pulls, wasted, recent, over_time = np.zeros((4, arms), dtype=np.int64)
     tally = Tally(np.zeros(3, dtype=np.int64), np.zeros(1), np.zeros(1), pulls, wasted, recent, over_time[None, :])

@@ -13,7 +13,7 @@ from scipy import integrate, stats
 from docs import blocks
 from docs.privacy import markdown
 from maskedbandits import GaussianNoise, LaplaceNoise, Problem, RandomizedResponse, make_policy, simulate
-from maskedbandits.corruption import Corruption, spread
+from maskedbandits.corruption import Corruption, compute_spread
 
 PAGE = Path(__file__).with_suffix(".md")
 EPSILONS = (0.5, 1.0, 2.0, 4.0)
@@ -27,7 +27,7 @@ def too_low(reports: int, level: float, *, with_tail: bool) -> float:
 
     Their sum is the difference of two Gamma numbers, so this is an integral.
     """
-    sigma, tail = spread([LaplaceNoise(1.0)], rewards=0.0) or (0.0, 0.0)
+    sigma, tail = compute_spread([LaplaceNoise(1.0)], rewards=0.0) or (0.0, 0.0)
     x = level / reports
     far = reports * (sigma * math.sqrt(2.0 * x) + (tail * x if with_tail else 0.0))
     gamma = stats.gamma(reports)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maskedbandits.corruption import GaussianNoise, LaplaceNoise, Monotone, RandomizedResponse, spread
+from maskedbandits.corruption import GaussianNoise, LaplaceNoise, Monotone, RandomizedResponse, compute_spread
 from monotone import FUNCTIONS
 from naive.unbounded import gaussian_delta
 
@@ -162,7 +162,7 @@ class TestMechanisms:
     @given(st.floats(0.05, 5), st.floats(-0.99, 0.99))
     def test_laplace_noise_is_sub_gamma(self, scale: float, share: float) -> None:
         """E exp(l y) = 1 / (1 - scale^2 l^2) is at most what its spread says, for rewards that do not stray."""
-        known = spread([LaplaceNoise(scale)], rewards=0.0)
+        known = compute_spread([LaplaceNoise(scale)], rewards=0.0)
         assert known is not None
         rate = share / scale
         allowed = rate**2 * known.sigma**2 / (2 * (1 - known.tail * abs(rate)))

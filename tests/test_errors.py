@@ -10,7 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from maskedbandits.errors import UserError, WrongValueError, check_int, line, nearest, number, shown
+from maskedbandits.errors import (
+    UserError,
+    WrongValueError,
+    abbreviate,
+    check_int,
+    check_line,
+    check_number,
+    suggest_nearest,
+)
 
 
 @pytest.mark.parametrize(
@@ -55,15 +63,15 @@ def test_what_is_no_such_whole_number(given: Any, least: int, most: int | None, 
 
 @pytest.mark.parametrize("given", [0.5, np.float32(0.5), np.float64(0.5), Fraction(1, 2)])
 def test_numbers_of_any_type(given: Any) -> None:
-    assert number("x", given, 0, 1) == 0.5
-    assert type(number("x", given)) is float
+    assert check_number("x", given, 0, 1) == 0.5
+    assert type(check_number("x", given)) is float
 
 
 def test_the_ends_may_be_part_of_it_or_not() -> None:
-    assert number("x", 0, 0, 1) == 0.0
-    assert number("x", 1, 0, 1, above=True) == 1.0
-    assert number("x", 0, 0, 1, below=True) == 0.0
-    assert number("x", math.inf, 0, infinite=True) == math.inf
+    assert check_number("x", 0, 0, 1) == 0.0
+    assert check_number("x", 1, 0, 1, above=True) == 1.0
+    assert check_number("x", 0, 0, 1, below=True) == 0.0
+    assert check_number("x", math.inf, 0, infinite=True) == math.inf
 
 
 @pytest.mark.parametrize(
@@ -89,13 +97,13 @@ def test_the_ends_may_be_part_of_it_or_not() -> None:
 )
 def test_what_is_no_such_number(given: Any, limits: dict[str, Any], complaint: str) -> None:
     with pytest.raises(UserError) as caught:
-        number("x", given, **limits)
-    assert str(caught.value) == f"x = {shown(given)}: give {complaint}"
+        check_number("x", given, **limits)
+    assert str(caught.value) == f"x = {abbreviate(given)}: give {complaint}"
 
 
 @pytest.mark.parametrize("given", ["swap", "é — ε = ∞, 5 × 3", "日本語", "نمی‌خواهم", "a b"])
 def test_texts_of_any_script(given: str) -> None:
-    assert line("name", given) == given
+    assert check_line("name", given) == given
 
 
 @pytest.mark.parametrize(
@@ -103,29 +111,29 @@ def test_texts_of_any_script(given: str) -> None:
 )
 def test_control_characters_are_shown_and_not_sent(given: str) -> None:
     with pytest.raises(UserError, match="a text on one line, without control characters") as caught:
-        line("name", given)
+        check_line("name", given)
     assert str(caught.value).isprintable()
 
 
 @pytest.mark.parametrize("given", ["", "  ", 3, None, ["a"]])
 def test_what_is_no_text(given: Any) -> None:
     with pytest.raises(UserError, match=r"give a text$"):
-        line("name", given)
+        check_line("name", given)
 
 
 def test_the_nearest_word_or_all_of_them() -> None:
-    assert nearest("run", ["runs", "seed"]) == "; did you mean 'runs'?"
-    assert nearest("RUNS", ["runs", "seed"]) == "; did you mean 'runs'?"
-    assert nearest("xyzzy", {"runs": 1, "seed": 2}) == "; known are runs, seed"
-    assert nearest("xyzzy", []) == "; there are none here"
-    assert nearest(3, ["runs"]) == "; known are runs"
+    assert suggest_nearest("run", ["runs", "seed"]) == "; did you mean 'runs'?"
+    assert suggest_nearest("RUNS", ["runs", "seed"]) == "; did you mean 'runs'?"
+    assert suggest_nearest("xyzzy", {"runs": 1, "seed": 2}) == "; known are runs, seed"
+    assert suggest_nearest("xyzzy", []) == "; there are none here"
+    assert suggest_nearest(3, ["runs"]) == "; known are runs"
 
 
 def test_what_is_shown_is_short_and_on_one_line() -> None:
-    assert shown("a\x1b\nb") == r"'a\x1b\nb'"
-    assert shown(np.float64(0.1)) == "0.1"
-    assert len(shown(list(range(1000)))) == 60
-    assert "\n" not in shown(np.arange(100).reshape(10, 10))
+    assert abbreviate("a\x1b\nb") == r"'a\x1b\nb'"
+    assert abbreviate(np.float64(0.1)) == "0.1"
+    assert len(abbreviate(list(range(1000)))) == 60
+    assert "\n" not in abbreviate(np.arange(100).reshape(10, 10))
 
 
 def test_a_refusal_knows_what_was_wanted_and_travels_between_processes() -> None:

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from maskedbandits.errors import UserError, shown
+from maskedbandits.errors import UserError, abbreviate
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-def table(name: str, numbers: ArrayLike, row: str, *, one_row: bool = False) -> Floats:
+def check_table(name: str, numbers: ArrayLike, row: str, *, one_row: bool = False) -> Floats:
     """Return a table of numbers in [0, 1], a row for each segment or round and a column for each arm.
 
     With ``one_row`` a plain list is a table of one row.
@@ -32,7 +32,7 @@ def table(name: str, numbers: ArrayLike, row: str, *, one_row: bool = False) -> 
     return found
 
 
-def shares(name: str, numbers: ArrayLike, row: str) -> Floats:
+def check_shares(name: str, numbers: ArrayLike, row: str) -> Floats:
     """Return a list of numbers in [0, 1], one for each round."""
     found = _floats(name, numbers, f"not a list of numbers: give one per {row}")
     if found.ndim != 1 or found.size < 1:
@@ -42,7 +42,7 @@ def shares(name: str, numbers: ArrayLike, row: str) -> Floats:
     return found
 
 
-def cube(name: str, numbers: ArrayLike) -> Floats:
+def check_cube(name: str, numbers: ArrayLike) -> Floats:
     """Return numbers in [0, 1] by segment, group and arm; a table of groups and arms is one segment."""
     found = _by_segment(name, numbers, "group", "arm")
     if (wrong := _outside(found)) is not None:
@@ -50,7 +50,7 @@ def cube(name: str, numbers: ArrayLike) -> Floats:
     return found
 
 
-def weights(name: str, numbers: ArrayLike) -> Floats:
+def check_weights(name: str, numbers: ArrayLike) -> Floats:
     """Return finite numbers by segment, arm and feature; a table of arms and features is one segment."""
     found = _by_segment(name, numbers, "arm", "feature")
     if not np.isfinite(found).all():
@@ -68,16 +68,18 @@ def _by_segment(name: str, numbers: ArrayLike, row: str, column: str) -> Floats:
     return found
 
 
-def parts_of_one(name: str, numbers: ArrayLike, count: int) -> Floats:
+def check_parts_of_one(name: str, numbers: ArrayLike, count: int) -> Floats:
     """Return so many numbers above 0 that add up to 1."""
-    found = shares(name, numbers, "group")
+    found = check_shares(name, numbers, "group")
     total = float(found.sum())
     if found.size != count or found.min() <= 0.0 or abs(total - 1.0) > 1e-6:
-        raise UserError(f"{name} = {shown(numbers)}: give {count} numbers above 0 that add up to 1, one for each group")
+        raise UserError(
+            f"{name} = {abbreviate(numbers)}: give {count} numbers above 0 that add up to 1, one for each group"
+        )
     return np.asarray(found / total)
 
 
-def vector(name: str, numbers: ArrayLike, count: int, most: float) -> Floats:
+def check_vector(name: str, numbers: ArrayLike, count: int, most: float) -> Floats:
     """Return so many numbers, none of them further from 0 than this."""
     found = _floats(name, numbers, f"no list of numbers: give {count}")
     if found.shape != (count,):
@@ -90,7 +92,7 @@ def vector(name: str, numbers: ArrayLike, count: int, most: float) -> Floats:
     return found
 
 
-def whole_numbers(name: str, numbers: ArrayLike) -> Ints:
+def check_ints(name: str, numbers: ArrayLike) -> Ints:
     """Return an array of whole numbers; 1.0 is one, True is none."""
     try:
         given = np.asarray(numbers)
@@ -100,13 +102,13 @@ def whole_numbers(name: str, numbers: ArrayLike) -> Ints:
     except (TypeError, ValueError, OverflowError):
         same = False
     if not same:
-        raise UserError(f"{name} = {shown(numbers)}: give whole numbers below 2^63")
+        raise UserError(f"{name} = {abbreviate(numbers)}: give whole numbers below 2^63")
     return found
 
 
-def arms(name: str, numbers: ArrayLike, count: int, row: str) -> Ints:
+def check_arms(name: str, numbers: ArrayLike, count: int, row: str) -> Ints:
     """Return a list of arms, of which there are so many."""
-    found = whole_numbers(name, numbers)
+    found = check_ints(name, numbers)
     unknown = np.argwhere((found < 0) | (found >= count))
     if len(unknown):
         place = tuple(int(index) for index in unknown[0])
@@ -114,11 +116,11 @@ def arms(name: str, numbers: ArrayLike, count: int, row: str) -> Ints:
     return found
 
 
-def starts(name: str, numbers: ArrayLike, end: int) -> Ints:
+def check_starts(name: str, numbers: ArrayLike, end: int) -> Ints:
     """Return where the parts of a sequence of this length start, if each of them holds something."""
-    found = whole_numbers(name, numbers)
+    found = check_ints(name, numbers)
     if found.ndim != 1 or not found.size or found[0] != 0 or np.any(np.diff(found) <= 0):
-        raise UserError(f"{name} = {shown(numbers)}: give them increasing, the first 0")
+        raise UserError(f"{name} = {abbreviate(numbers)}: give them increasing, the first 0")
     if found[-1] >= end:
         raise UserError(f"{name}: {found[-1]} is not before the end, {end}: drop it")
     return found

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from maskedbandits.errors import UserError, number, shown
+from maskedbandits.errors import UserError, abbreviate, check_number
 
 Floats = NDArray[np.float64]
 
@@ -48,9 +48,9 @@ class Corruption(Protocol):
         """Return the mean that gives this feedback mean."""
 
 
-def per_arm(corruption: Corruption | Sequence[Corruption], arms: int) -> tuple[Corruption, ...]:
+def expand_per_arm(corruption: Corruption | Sequence[Corruption], arms: int) -> tuple[Corruption, ...]:
     """Return one corruption for every arm, whether one was given for all or one for each."""
-    if type(corruption) is not tuple and _is_one(corruption):
+    if type(corruption) is not tuple and _is_corruption(corruption):
         return (cast(Corruption, corruption),) * arms
     several = isinstance(corruption, Sequence) and not hasattr(
         type(corruption), "corruption"
@@ -59,17 +59,17 @@ def per_arm(corruption: Corruption | Sequence[Corruption], arms: int) -> tuple[C
     if len(each) != arms:
         raise UserError(f"{len(each)} corruptions for {arms} arms: give one for all, or one for each")
     for arm, one in enumerate(each):
-        if not _is_one(one):
-            raise UserError(f"corruption of arm {arm} is {shown(one)}: give {_better(one)}")
+        if not _is_corruption(one):
+            raise UserError(f"corruption of arm {arm} is {abbreviate(one)}: give {_suggest(one)}")
     return each
 
 
-def _is_one(one: object) -> bool:
+def _is_corruption(one: object) -> bool:
     """Tell whether this is a corruption: ours are known, and a protocol takes its time to ask."""
     return isinstance(one, (RandomizedResponse, Monotone, GaussianNoise, LaplaceNoise, Corruption))
 
 
-def _better(one: object) -> str:
+def _suggest(one: object) -> str:
     """Say what to give in place of what is no corruption; a randomiser and a report know theirs."""
     if hasattr(type(one), "corruption"):
         return f"{type(one).__name__.lower()}.corruption, which tells how it masks"
@@ -89,7 +89,7 @@ class RandomizedResponse:
 
     def __post_init__(self) -> None:
         for name in ("p00", "p11"):
-            object.__setattr__(self, name, number(name, getattr(self, name), 0.0, 1.0))
+            object.__setattr__(self, name, check_number(name, getattr(self, name), 0.0, 1.0))
         if abs(self.slope) < 1e-12:  # 0 but for rounding
             raise ValueError(
                 f"p00 + p11 = 1 (p00 = {self.p00}, p11 = {self.p11}) makes the feedback independent of the reward, "
@@ -102,7 +102,7 @@ class RandomizedResponse:
 
         This is Eq. (DPmatrix) of the paper; an infinite epsilon leaves the reward as it is.
         """
-        epsilon = number("epsilon", epsilon, 0.0, above=True, infinite=True)
+        epsilon = check_number("epsilon", epsilon, 0.0, above=True, infinite=True)
         truth = 1.0 / (1.0 + math.exp(-epsilon))
         if truth == 0.5:
             raise ValueError(f"epsilon = {epsilon} is too small: the feedback would be pure noise")
@@ -117,7 +117,7 @@ class RandomizedResponse:
     def epsilon(self) -> float:
         """The privacy loss of one report: the largest log-ratio of its probabilities under the two rewards."""
         ratios = [(self.p00, 1.0 - self.p11), (self.p11, 1.0 - self.p00)]
-        return max(_log_ratio(a, b) for a, b in ratios)
+        return max(_compute_log_ratio(a, b) for a, b in ratios)
 
     @property
     def increasing(self) -> bool:
@@ -140,7 +140,7 @@ class RandomizedResponse:
         return (feedback_mean - (1.0 - self.p00)) / self.slope
 
 
-def _log_ratio(a: float, b: float) -> float:
+def _compute_log_ratio(a: float, b: float) -> float:
     """Return how far apart two probabilities are, whichever is the larger."""
     if a == b:
         return 0.0
@@ -278,7 +278,7 @@ class GaussianNoise(_Noise):
     sigma: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "sigma", number("sigma", self.sigma, 0.0, LOUDEST))
+        object.__setattr__(self, "sigma", check_number("sigma", self.sigma, 0.0, LOUDEST))
 
     @classmethod
     def from_epsilon(cls, epsilon: float, delta: float, sensitivity: float = 1.0) -> "GaussianNoise":
@@ -287,9 +287,9 @@ class GaussianNoise(_Noise):
         Found by bisection on the exact delta (Balle and Wang 2018, Improving the Gaussian mechanism for differential
         privacy, ICML, Theorem 8), and rounded up.
         """
-        epsilon = number("epsilon", epsilon, 0.0, 100.0, above=True)
-        delta = number("delta", delta, 1e-100, 1.0, below=True)
-        sensitivity = number("sensitivity", sensitivity, 0.0, LOUDEST, above=True)
+        epsilon = check_number("epsilon", epsilon, 0.0, 100.0, above=True)
+        delta = check_number("delta", delta, 1e-100, 1.0, below=True)
+        sensitivity = check_number("sensitivity", sensitivity, 0.0, LOUDEST, above=True)
         low, high = 0.0, 1.0
         while _gaussian_delta(high, epsilon) > delta:
             low, high = high, 2.0 * high
@@ -301,7 +301,7 @@ class GaussianNoise(_Noise):
 
     def delta(self, epsilon: float) -> float:
         """Return the least delta with which a report of a reward in [0, 1] is (epsilon, delta)-private."""
-        epsilon = number("epsilon", epsilon, 0.0, 100.0)
+        epsilon = check_number("epsilon", epsilon, 0.0, 100.0)
         return _gaussian_delta(self.sigma, epsilon) if self.sigma > 0.0 else 1.0
 
     def draw(self, generator: np.random.Generator) -> float:
@@ -320,13 +320,13 @@ class LaplaceNoise(_Noise):
     scale: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "scale", number("scale", self.scale, 0.0, LOUDEST, above=True))
+        object.__setattr__(self, "scale", check_number("scale", self.scale, 0.0, LOUDEST, above=True))
 
     @classmethod
     def from_epsilon(cls, epsilon: float, sensitivity: float = 1.0) -> "LaplaceNoise":
         """Return the least noise that is epsilon-locally differentially private, for rewards so far apart."""
-        sensitivity = number("sensitivity", sensitivity, 0.0, LOUDEST, above=True)
-        return cls(sensitivity / number("epsilon", epsilon, 0.0, above=True))
+        sensitivity = check_number("sensitivity", sensitivity, 0.0, LOUDEST, above=True)
+        return cls(sensitivity / check_number("epsilon", epsilon, 0.0, above=True))
 
     @property
     def epsilon(self) -> float:
@@ -365,17 +365,17 @@ class Spread(NamedTuple):
 BOUNDED = 0.5  # the sigma of whatever lies in [0, 1] (Hoeffding's lemma)
 
 
-def spread(each: Sequence[Corruption], rewards: float = BOUNDED) -> Spread | None:
+def compute_spread(each: Sequence[Corruption], rewards: float = BOUNDED) -> Spread | None:
     """Return how far feedback strays that is no bits, at most, whatever the arm; None where all feedbacks are bits.
 
     Rewards have a sigma of their own, by default that of rewards in [0, 1]. Laplace noise of scale b has
     log E exp(l y) = -log(1 - b^2 l^2) <= (2 b^2) l^2 / (2 (1 - b |l|)): it adds a variance of 2 b^2, and b is its tail.
     """
-    found = [_spread_of(one, rewards) for one in each if isinstance(one, Noise)]
+    found = [_compute_one_spread(one, rewards) for one in each if isinstance(one, Noise)]
     return Spread(max(one.sigma for one in found), max(one.tail for one in found)) if found else None
 
 
-def _spread_of(noise: Noise, rewards: float) -> Spread:
+def _compute_one_spread(noise: Noise, rewards: float) -> Spread:
     if isinstance(noise, GaussianNoise):
         return Spread(math.hypot(rewards, noise.sigma), 0.0)
     return Spread(math.hypot(rewards, math.sqrt(2.0) * noise.scale), noise.scale)
@@ -387,7 +387,7 @@ def _refine(g: Callable[[float], float], increasing: bool, tolerance: float, mos
     values = np.array([g(float(mean)) for mean in means])
     rough = np.ones(means.size - 1, dtype=np.bool_)
     while True:
-        _refuse_unless_monotone(means, values, increasing)
+        _check_monotone(means, values, increasing)
         left = np.flatnonzero(rough)
         if left.size == 0:
             return means, values
@@ -411,7 +411,7 @@ def _refine(g: Callable[[float], float], increasing: bool, tolerance: float, mos
         rough = np.insert(rough, after, True)
 
 
-def _refuse_unless_monotone(means: Floats, values: Floats, increasing: bool) -> None:
+def _check_monotone(means: Floats, values: Floats, increasing: bool) -> None:
     steps = np.diff(values) if increasing else -np.diff(values)
     if not np.all(steps > 0.0):
         worst = int(np.argmin(steps))

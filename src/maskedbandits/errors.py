@@ -31,7 +31,7 @@ class WrongValueError(UserError):
         self.name, self.value, self.wanted = name, value, wanted
 
     def __str__(self) -> str:
-        return f"{self.name} = {shown(self.value)}: give {self.wanted}"
+        return f"{self.name} = {abbreviate(self.value)}: give {self.wanted}"
 
 
 # What reading an archive of arrays raises when the file is damaged, cut off or something else altogether.
@@ -66,7 +66,7 @@ def check_int(name: str, value: object, least: int = 1, most: int | None = None)
     return found
 
 
-def number(
+def check_number(
     name: str,
     value: object,
     least: float = -math.inf,
@@ -84,11 +84,11 @@ def number(
     found = _as_float(value)
     fits = least <= found <= most and not (above and found == least) and not (below and found == most)
     if not fits or (math.isinf(found) and not (infinite and found > 0.0)):
-        raise WrongValueError(name, value, number_words(least, most, above, below) + (", or inf" if infinite else ""))
+        raise WrongValueError(name, value, describe_range(least, most, above, below) + (", or inf" if infinite else ""))
     return found
 
 
-def line(name: str, value: object) -> str:
+def check_line(name: str, value: object) -> str:
     """Return a text that is not blank and fits on one line: no control character in it ever reaches a terminal."""
     if not isinstance(value, str) or not value.strip():
         raise WrongValueError(name, value, "a text")
@@ -97,7 +97,7 @@ def line(name: str, value: object) -> str:
     return value
 
 
-def nearest(word: object, known: Iterable[str]) -> str:
+def suggest_nearest(word: object, known: Iterable[str]) -> str:
     """Return the end of a complaint about an unknown word: the nearest known one, or all of them."""
     listed = list(known)
     close = difflib.get_close_matches(str(word).lower(), {each.lower(): each for each in listed}, n=1)
@@ -106,7 +106,7 @@ def nearest(word: object, known: Iterable[str]) -> str:
     return f"; known are {', '.join(listed)}" if listed else "; there are none here"
 
 
-def shown(value: object) -> str:
+def abbreviate(value: object) -> str:
     """Return a value as one would write it, shortened to fit in a line."""
     if getattr(value, "ndim", None) == 0 and hasattr(value, "item"):
         value = value.item()  # a scalar of numpy, as the plain number that it is
@@ -162,7 +162,7 @@ def _as_float(value: object) -> float:
         return math.nan
 
 
-def number_words(least: float, most: float, above: bool, below: bool) -> str:
+def describe_range(least: float, most: float, above: bool, below: bool) -> str:
     """Say which numbers fit."""
     if math.isfinite(least) and math.isfinite(most) and not (above or below):
         return f"a number in [{least:g}, {most:g}]"

@@ -316,7 +316,7 @@ class TestDelay:
     def test_pauses_change_nothing(self, monkeypatch: pytest.MonkeyPatch) -> None:
         policy = make_policy("ts-cf", arms=3, corruption=RR)
         straight = simulate(self.PROBLEM, policy, runs=2, seed=5, delay=("geometric", 20))
-        monkeypatch.setattr("maskedbandits.simulation.runs.PAUSE", 17)
+        monkeypatch.setattr("maskedbandits.simulation.runs.STEPS_PER_CALL", 17)
         paused = simulate(self.PROBLEM, policy, runs=2, seed=5, delay=("geometric", 20))
         assert np.array_equal(straight.regret, paused.regret)
 

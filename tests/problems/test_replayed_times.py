@@ -104,7 +104,7 @@ def test_where_a_run_pauses_a_restart_is_not_missed(monkeypatch: pytest.MonkeyPa
     log, parameters = log_of([[0.1, 0.5, 0.9]], 120, 1), {"restarts": [0, 40, 50], "best": [2, 0, 1]}
     whole = played(log, "oracle", 12, **parameters)
     for pause in (1, 7, 40):
-        monkeypatch.setattr(runs, "PAUSE", pause)
+        monkeypatch.setattr(runs, "STEPS_PER_CALL", pause)
         assert played(log, "oracle", 12, **parameters).regret.tolist() == whole.regret.tolist()
 
 

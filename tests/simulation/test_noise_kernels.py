@@ -46,7 +46,7 @@ def test_feedback_has_the_law_inside_and_outside(law: str, draw: Any) -> None:
     """Kolmogorov-Smirnov on 5,000 draws of a fixed seed: all twelve pass at 0.001 (else once in 80 seeds)."""
     rewards, corruption, cdf = LAWS[law]
     problem = Problem([MEAN, 0.5], [0], 10, corruption, rewards=rewards)
-    words, how = seed_words(4), kernels.feedback(problem.law, problem.corruption)
+    words, how = seed_words(4), kernels.describe_feedback(problem.law, problem.corruption)
     inside = [draw(words, how, 0, MEAN) for _ in range(5000)]
     rng = np.random.default_rng(4)
     without = [problem.feedback(rng, 0, MEAN) for _ in range(5000)]
@@ -56,7 +56,7 @@ def test_feedback_has_the_law_inside_and_outside(law: str, draw: Any) -> None:
 
 def test_arms_under_a_response_give_bits_of_the_feedback_mean(draw: Any) -> None:
     problem = Problem([MEAN, 0.5], [0], 10, [RR, GaussianNoise(1)])
-    words, how = seed_words(1), kernels.feedback(problem.law, problem.corruption)
+    words, how = seed_words(1), kernels.describe_feedback(problem.law, problem.corruption)
     seen = [draw(words, how, 0, problem.feedback_means[0, 0]) for _ in range(4000)]
     assert set(seen) == {0.0, 1.0}
     assert np.mean(seen) == pytest.approx(RR(MEAN), abs=5 * math.sqrt(0.25 / 4000))

@@ -62,7 +62,7 @@ def test_the_number_of_threads_changes_nothing() -> None:
 def test_where_it_pauses_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     policy = make_policy("sw-klucb-cf", arms=3, corruption=RR, window=100)
     straight = simulate(PROBLEM, policy, runs=2, seed=5)
-    monkeypatch.setattr("maskedbandits.simulation.runs.PAUSE", 17)
+    monkeypatch.setattr("maskedbandits.simulation.runs.STEPS_PER_CALL", 17)
     paused = simulate(PROBLEM, policy, runs=2, seed=5)
     assert np.array_equal(straight.regret, paused.regret)
 
@@ -134,7 +134,7 @@ def test_progress_is_reported_up_to_the_end(threads: int) -> None:
 
 
 def test_one_thread_is_the_one_that_asks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("maskedbandits.simulation.runs.OFTEN", 0.0)
+    monkeypatch.setattr("maskedbandits.simulation.runs.PROGRESS_INTERVAL_S", 0.0)
     asking = threading.get_ident()
     seen: list[tuple[int, bool]] = []
     told = lambda done, total: seen.append((done, threading.get_ident() == asking))  # noqa: E731

@@ -13,7 +13,7 @@ Progress = Callable[[int, int], None]
 
 
 @contextlib.contextmanager
-def shown(progress: Progress | bool | None) -> Iterator[Progress]:
+def show_progress(progress: Progress | bool | None) -> Iterator[Progress]:
     """Yield what to call with steps done and steps in all."""
     if callable(progress):
         yield progress

@@ -11,7 +11,7 @@ import click
 
 from maskedbandits.cli.output import echo, echo_json
 from maskedbandits.cli.verb import Verb, json_option
-from maskedbandits.errors import UserError, nearest
+from maskedbandits.errors import UserError, suggest_nearest
 
 if TYPE_CHECKING:
     from maskedbandits.policies import Kind
@@ -60,7 +60,7 @@ def list_jobs(names: Sequence[str], groups: bool) -> Iterator[tuple[str, Callabl
     known = [*policies.names(), *features.NAMES]
     for name in names:
         if name not in known:
-            raise UserError(f"no policy is called {name!r}{nearest(name, known)}")
+            raise UserError(f"no policy is called {name!r}{suggest_nearest(name, known)}")
     plain = [name for name in names or policies.names() if name not in features.NAMES]
     for kind in {kind.layout.storage.name: kind for kind in map(policies.kind_of, plain)}.values():
         yield kind.name, partial(compile_plain, kind, groups)

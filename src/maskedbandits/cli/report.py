@@ -12,7 +12,7 @@ import click
 from maskedbandits._util import extras, safe_text
 from maskedbandits.cli.output import echo, echo_json, open_console, translate_drawing_errors
 from maskedbandits.cli.verb import Failure, Verb, json_option
-from maskedbandits.errors import UserError, nearest
+from maskedbandits.errors import UserError, suggest_nearest
 
 if TYPE_CHECKING:
     from maskedbandits.experiments.results import Results
@@ -81,7 +81,7 @@ def check_problems(names: Sequence[str], results: Results) -> None:
     known = dict.fromkeys(cell.label.problem for cell in results.cells)
     for name in names:
         if name not in known:
-            raise UserError(f"--problem {name}: there is none of this name{nearest(name, known)}")
+            raise UserError(f"--problem {name}: there is none of this name{suggest_nearest(name, known)}")
 
 
 def write_table(results: Results, table_format: str, out: Path | None) -> None:

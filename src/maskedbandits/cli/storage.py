@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from maskedbandits.cli.verb import Failure
-from maskedbandits.errors import UserError, nearest
+from maskedbandits.errors import UserError, suggest_nearest
 
 if TYPE_CHECKING:
     from maskedbandits.service.storage import Store
@@ -72,5 +72,5 @@ def find_experiments(store: Any, name: str | None) -> list[Any]:
         return list(rows)
     known = [row.name for row in rows]
     if name not in known:
-        raise UserError(f"no experiment is called {name!r}{nearest(name, known)}")
+        raise UserError(f"no experiment is called {name!r}{suggest_nearest(name, known)}")
     return [row for row in rows if row.name == name]

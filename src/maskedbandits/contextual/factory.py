@@ -12,7 +12,7 @@ from maskedbandits._numba.jit import INTERPRETED
 from maskedbandits.contextual import masks
 from maskedbandits.contextual.hierarchy import Grouping
 from maskedbandits.contextual.policy import Contextual
-from maskedbandits.errors import UserError, WrongValueError, check_int, shown
+from maskedbandits.errors import UserError, WrongValueError, abbreviate, check_int
 from maskedbandits.policies import check_policy, kind_of, make_policy
 from maskedbandits.policies.groups import NO_GRAINS, Groups, advance_groups
 from maskedbandits.policies.kernels import Tally, World
@@ -147,7 +147,7 @@ def build_grouping(
     """Return the exact epsilon, the grains, and the shares if they are given; refuse invalid arguments."""
     exact = masks.check_epsilon(epsilon)
     many = _group_count(groups, partition)
-    given = None if shares is None else _validation.parts_of_one("shares", shares, many)
+    given = None if shares is None else _validation.check_parts_of_one("shares", shares, many)
     known = np.full(many, 1.0 / many) if given is None else given
     if not kind_of(name).sees_corruption or kind_of(name).sees_rewards:
         raise UserError(f"{name} does not learn through a mask: take one that does, such as auto or klucb-cf")
@@ -169,8 +169,8 @@ def _refuse_visitors_times(grouping: Grouping, parameters: Mapping[str, Any]) ->
     """Refuse times in visitors if the policies of groups count fewer of them."""
     if restart_times(parameters) and not grouping.all_learn:
         raise UserError(
-            f"restarts = {shown(parameters['restarts'])}: times are counted in the answers that a group hears, and "
-            'here not every group hears every answer: give answers="bit" and pool=False'
+            f"restarts = {abbreviate(parameters['restarts'])}: times are counted in the answers that a group hears, "
+            'and here not every group hears every answer: give answers="bit" and pool=False'
         )
 
 

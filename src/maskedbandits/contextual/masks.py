@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maskedbandits.corruption import RandomizedResponse
-from maskedbandits.errors import UserError, nearest, shown
+from maskedbandits.errors import UserError, abbreviate, suggest_nearest
 from maskedbandits.privacy import as_epsilon
 from maskedbandits.privacy.exact import Number
 
@@ -34,14 +34,14 @@ def check_epsilon(epsilon: Number) -> Fraction:
     """Return an exact epsilon; refuse one that leaves nothing to learn."""
     exact = as_epsilon(epsilon)
     if math.tanh(0.5 * float(exact)) < MIN_SLOPE:
-        raise UserError(f"epsilon = {shown(epsilon)} leaves nothing to learn: give a larger one, such as 1")
+        raise UserError(f"epsilon = {abbreviate(epsilon)} leaves nothing to learn: give a larger one, such as 1")
     return exact
 
 
 def check_kind(kind: object) -> None:
     """Refuse an unknown kind of answer; None stands for the better kind."""
     if kind is not None and not (isinstance(kind, str) and kind in KINDS):
-        raise UserError(f"answers = {shown(kind)}: give {' or '.join(KINDS)}{nearest(kind, KINDS)}")
+        raise UserError(f"answers = {abbreviate(kind)}: give {' or '.join(KINDS)}{suggest_nearest(kind, KINDS)}")
 
 
 def truth_and_other(epsilon: float, groups: int) -> tuple[float, float]:

@@ -135,7 +135,7 @@ def _kind_of(about: dict[str, Any]) -> Kind:
 
 def _read_grouping(about: dict[str, Any], many: int) -> tuple[Fraction, Any, Grouping]:
     """Return epsilon, the shares if they were given, and the grains."""
-    shares = None if about["shares"] is None else _validation.parts_of_one("shares", about["shares"], many)
+    shares = None if about["shares"] is None else _validation.check_parts_of_one("shares", about["shares"], many)
     known = np.full(many, 1.0 / many) if shares is None else shares
     epsilon, kinds = as_epsilon(str(about["epsilon"])), tuple(map(str, about["kinds"]))
     parts = np.array(about["parts"], dtype=np.int64)

@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from maskedbandits._numba.state import has_field
 from maskedbandits.contextual import masks
 from maskedbandits.contextual.hierarchy import Grouping
-from maskedbandits.errors import UserError, check_int, number
+from maskedbandits.errors import UserError, check_int, check_number
 from maskedbandits.policies import Policy
 from maskedbandits.privacy import KaryRandomizer
 
@@ -93,7 +93,7 @@ def shares_from_survey(counts: Sequence[int], epsilon: float, *, confidence: flo
     mask = KaryRandomizer(seen.size, epsilon)
     if mask.epsilon == 0:
         raise UserError("epsilon = 0 tells nothing of shares: ask with a larger one")
-    level = (1.0 - number("confidence", confidence, 0.0, 1.0, above=True, below=True)) / (2 * seen.size)
+    level = (1.0 - check_number("confidence", confidence, 0.0, 1.0, above=True, below=True)) / (2 * seen.size)
     other = float((1 - mask.truth) / (seen.size - 1))
     slope = float(mask.truth) - other
     total = np.full(seen.size, seen.sum())

@@ -9,7 +9,7 @@ from typing import IO
 from maskedbandits.data import movielens, open_bandit, retail, upworthy
 from maskedbandits.data.readers import Progress
 from maskedbandits.data.tables import Table
-from maskedbandits.errors import UserError, nearest
+from maskedbandits.errors import UserError, suggest_nearest
 
 
 @dataclass(frozen=True)
@@ -187,7 +187,7 @@ def find_data_set(name: str) -> DataSet:
     for data_set in DATA_SETS:
         if data_set.name == name:
             return data_set
-    raise UserError(f"no data set is called {name!r}{nearest(name, names())}")
+    raise UserError(f"no data set is called {name!r}{suggest_nearest(name, names())}")
 
 
 def find_variants(data_set: DataSet) -> list[DataSet]:

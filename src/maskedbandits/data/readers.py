@@ -25,7 +25,7 @@ import numpy as np
 from maskedbandits._util import extras
 from maskedbandits._validation import Ints
 from maskedbandits.data.tables import Log, Rounds, find_periods
-from maskedbandits.errors import UserError, WrongValueError, line, nearest, shown
+from maskedbandits.errors import UserError, WrongValueError, abbreviate, check_line, suggest_nearest
 
 Progress = Callable[[str], None]  # receives a line for the user
 Row = tuple[int, list[str]]  # its number and its fields
@@ -239,7 +239,7 @@ def find_column(name: str, heading: Sequence[str], where: str) -> int:
         return heading.index(name)
     if name in heading:
         raise UserError(f"{where}: column {name!r} is there twice: rename one")
-    raise UserError(f"{where}: there is no column {name!r}{nearest(name, heading)}")
+    raise UserError(f"{where}: there is no column {name!r}{suggest_nearest(name, heading)}")
 
 
 # Fields
@@ -250,14 +250,14 @@ def parse_number(text: str, name: str, where: str, row: int) -> float:
     try:
         return float(text.replace("_", "?"))  # Python ignores underscores between digits
     except ValueError:
-        raise UserError(f"{where}: row {row}: {name} = {shown(text)}: give a number") from None
+        raise UserError(f"{where}: row {row}: {name} = {abbreviate(text)}: give a number") from None
 
 
 def parse_count(text: str, name: str, where: str, row: int) -> int:
     """Return the whole number of at least 0 in a field."""
     count = parse_number(text, name, where, row)
     if not (count >= 0.0 and count.is_integer()):
-        raise UserError(f"{where}: row {row}: {name} = {shown(text)}: give a whole number of at least 0")
+        raise UserError(f"{where}: row {row}: {name} = {abbreviate(text)}: give a whole number of at least 0")
     return int(count)
 
 
@@ -266,13 +266,15 @@ def parse_time(text: str, name: str, where: str, row: int) -> datetime:
     try:
         return datetime.fromisoformat(text)
     except ValueError:
-        raise UserError(f"{where}: row {row}: {name} = {shown(text)}: give a time such as 2019-11-24 08:30") from None
+        raise UserError(
+            f"{where}: row {row}: {name} = {abbreviate(text)}: give a time such as 2019-11-24 08:30"
+        ) from None
 
 
 def _parse_arm(text: str, name: str, file: Path, row: int) -> str:
     """Return the stripped name of an arm."""
     try:
-        return line(name, text.strip())
+        return check_line(name, text.strip())
     except WrongValueError as error:
         raise UserError(f"{file}: row {row}: {error}") from None
 
@@ -283,7 +285,7 @@ def _parse_share(text: str, name: str, file: Path, row: int) -> float:
         return TRUTH_VALUES[text]
     value = parse_number(text, name, str(file), row)
     if not 0.0 <= value <= 1.0:
-        raise UserError(f"{file}: row {row}: {name} = {shown(text)}: give a number in [0, 1]")
+        raise UserError(f"{file}: row {row}: {name} = {abbreviate(text)}: give a number in [0, 1]")
     return value
 
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from maskedbandits import _validation
 from maskedbandits._validation import Floats, Ints
-from maskedbandits.errors import LARGEST, UserError, check_int, line
+from maskedbandits.errors import LARGEST, UserError, check_int, check_line
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +31,7 @@ class Rounds:
 
     def __post_init__(self) -> None:
         arms = _check_arms(self.arms)
-        outcomes = _validation.table("outcomes", self.outcomes, "round")
+        outcomes = _validation.check_table("outcomes", self.outcomes, "round")
         _check_columns("outcomes", outcomes, arms)
         _set(self, arms=arms, outcomes=_compress(outcomes), **_check_periods(self, len(outcomes)))
 
@@ -65,8 +65,8 @@ class Log:
 
     def __post_init__(self) -> None:
         arms = _check_arms(self.arms)
-        chosen = _validation.arms("chosen", self.chosen, len(arms), "row")
-        rewards = _validation.shares("rewards", self.rewards, "row")
+        chosen = _validation.check_arms("chosen", self.chosen, len(arms), "row")
+        rewards = _validation.check_shares("rewards", self.rewards, "row")
         _validation.refuse_other_lengths("chosen", chosen, "rewards", rewards)
         _set(self, arms=arms, chosen=chosen, rewards=rewards, **_check_periods(self, len(chosen)))
 
@@ -105,7 +105,7 @@ class Segments:
     labels: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        arms, means = _check_arms(self.arms), _validation.table("means", self.means, "segment")
+        arms, means = _check_arms(self.arms), _validation.check_table("means", self.means, "segment")
         horizon = check_int("horizon", self.horizon, 1, LARGEST)
         periods = _check_periods(self, horizon)
         _check_columns("means", means, arms)
@@ -151,7 +151,7 @@ def _set(table: Table, **values: Any) -> None:
 
 
 def _check_arms(arms: Sequence[str]) -> tuple[str, ...]:
-    names = tuple(line("arm", name) for name in arms)
+    names = tuple(check_line("arm", name) for name in arms)
     if len(names) < 2:
         raise UserError(f"arms: {len(names)} is too few: give at least two, else there is nothing to choose")
     if len({*names}) < len(names):
@@ -173,8 +173,8 @@ def _compress(outcomes: Floats) -> NDArray[Any]:
 
 def _check_periods(table: Table, horizon: int) -> dict[str, Any]:
     """Check the periods of so many rounds: each must contain a round."""
-    starts = _validation.starts("starts", table.starts, horizon)
-    labels = tuple(line("label", label) for label in table.labels)
+    starts = _validation.check_starts("starts", table.starts, horizon)
+    labels = tuple(check_line("label", label) for label in table.labels)
     if len(labels) != len(starts):
         raise UserError(f"there are {len(starts)} starts and {len(labels)} labels: give a label for each period")
-    return {"starts": starts, "labels": labels, "period": line("period", table.period)}
+    return {"starts": starts, "labels": labels, "period": check_line("period", table.period)}

@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Any, Self
 from urllib.parse import quote
 
-from ..errors import WrongValueError, line, number
+from ..errors import WrongValueError, check_line, check_number
 from ..privacy import Ledger, LedgerError, round_value
 from ..privacy.exact import Number
 from ..privacy.ledger import TermsMismatch
@@ -159,10 +159,10 @@ class Device:
             A parameter is out of range. Damaged files raise nothing: the device then shows arms without participating.
 
         """
-        self._client = HttpClient(url, key, number("timeout", timeout, 0, above=True, most=3600))
-        self._experiment = line("experiment", experiment)
+        self._client = HttpClient(url, key, check_number("timeout", timeout, 0, above=True, most=3600))
+        self._experiment = check_line("experiment", experiment)
         self._timing = check_timing(timing)
-        self._jitter = number("jitter", jitter, self._timing.min_jitter, most=86_400)
+        self._jitter = check_number("jitter", jitter, self._timing.min_jitter, most=86_400)
         self._timeout = timeout
         self._max_epsilon = check_max_epsilon(max_epsilon)
         self._group = find_membership(self._experiment, groups, group)

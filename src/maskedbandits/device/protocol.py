@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from ..errors import UserError, WrongValueError, check_int, line, number
+from ..errors import UserError, WrongValueError, check_int, check_line, check_number
 from ..privacy import GroupQuery, LedgerError, as_epsilon
 from .http import HttpReply, ServerUnavailable
 
@@ -69,9 +69,9 @@ class Timing(NamedTuple):
             A limit is out of range.
 
         """
-        number("max_expiry", self.max_expiry, 0, 366 * DAY_S, above=True)
+        check_number("max_expiry", self.max_expiry, 0, 366 * DAY_S, above=True)
         for name in ("min_report_after", "min_window", "min_jitter"):
-            number(name, getattr(self, name), 0, self.max_expiry)
+            check_number(name, getattr(self, name), 0, self.max_expiry)
         check_int("max_attempts", self.max_attempts, 1, 1000)
         return self
 
@@ -167,7 +167,7 @@ def parse_group_arms(content: dict[str, Any], groups: int, eligible: Sequence[st
     if not isinstance(arms, list) or len(arms) != groups:
         return "the server names no arm for each of as many groups as there are"
     try:
-        names = [line("arm", arm) for arm in arms]
+        names = [check_line("arm", arm) for arm in arms]
     except UserError:
         return "the server names no arms"
     if eligible is not None and not set(names) <= set(eligible):
@@ -255,7 +255,7 @@ def parse_offer(
 def _parse_arm(content: dict[str, Any], eligible: Sequence[str] | None) -> Offer:
     """Return the arm to show."""
     try:
-        arm = line("arm", content.get("arm"))
+        arm = check_line("arm", content.get("arm"))
     except UserError as error:
         raise ServerUnavailable("the server names no arm") from error
     if eligible is not None and arm not in eligible:

@@ -24,7 +24,7 @@ from typing import Any, Protocol, Self
 from maskedbandits._util import extras
 from maskedbandits.errors import UserError
 from maskedbandits.experiments.work_units import WorkUnit, compile_load, play_load, play_remote_load
-from maskedbandits.simulation.simulator import Simulation, cores
+from maskedbandits.simulation.simulator import Simulation, count_cores
 
 RECEIVE_TIMEOUT_S = 0.5
 MAX_DEATHS = 5  # of workers in a row, without a load in between, before the run fails
@@ -89,7 +89,7 @@ class Threads:
     """Threads of this process, which run side by side because compiled code releases the GIL."""
 
     def __init__(self, workers: int | None = None) -> None:
-        self.workers = workers or cores()
+        self.workers = workers or count_cores()
         self.open: dict[Future[list[Simulation]], Load] = {}
         self.steps: dict[int, int] = {}  # played, by the id of an open load
         self.compiled: set[Any] = set()
@@ -144,7 +144,7 @@ class Processes:
     """Processes of this machine."""
 
     def __init__(self, workers: int | None = None) -> None:
-        self.workers = workers or cores()
+        self.workers = workers or count_cores()
         self.open: dict[Future[list[Simulation]], Load] = {}
         self.compiled: set[Any] = set()
         self.deaths = 0

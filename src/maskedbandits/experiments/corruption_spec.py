@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from maskedbandits.corruption import GaussianNoise, LaplaceNoise, Noise, RandomizedResponse
-from maskedbandits.errors import nearest
+from maskedbandits.errors import suggest_nearest
 from maskedbandits.experiments.toml_table import TomlTable, describe_actual, format_value
 from maskedbandits.problems import ContextualProblem, Problem
 from maskedbandits.problems.rewards import Bernoulli, Beta, Gaussian, Rewards
@@ -71,7 +71,7 @@ def choose_calibration(table: TomlTable) -> Callable[[float], RandomizedResponse
         return RandomizedResponse.from_epsilon
     kind = table.get_text("noise")
     if kind not in NOISES:
-        raise table.error("noise", f"unknown noise {format_value(kind)}{nearest(kind, NOISES)}")
+        raise table.error("noise", f"unknown noise {format_value(kind)}{suggest_nearest(kind, NOISES)}")
     if isinstance(read_rewards(table), Gaussian):
         raise table.error("noise", "expected its size, as in { gaussian = 1.5 }: such rewards have no epsilon")
     if kind == "laplace":
@@ -109,7 +109,7 @@ def read_option(table: TomlTable, key: str, options: dict[str, Callable[[float],
         raise table.error(key, f"expected {kinds}, {describe_actual(value)}")
     [(kind, size)] = value.items()
     if kind not in options:
-        raise table.error(f"{key}.{kind}", f"unknown{nearest(kind, options)}")
+        raise table.error(f"{key}.{kind}", f"unknown{suggest_nearest(kind, options)}")
     try:
         return options[kind](size)
     except ValueError as error:

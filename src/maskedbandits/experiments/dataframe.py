@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maskedbandits._util import extras
-from maskedbandits.errors import UserError, nearest
+from maskedbandits.errors import UserError, suggest_nearest
 from maskedbandits.experiments.canonical_json import encode_canonical
 from maskedbandits.experiments.results import Cell
 
@@ -79,7 +79,7 @@ def build_columns(cells: Sequence[Cell], groups: int) -> dict[str, NDArray[Any]]
 def build_frame(cells: Sequence[Cell], library: str | None = None) -> Any:
     """Return the table as a data frame of a library, by default the first that is installed."""
     if library is not None and library not in LIBRARIES:
-        raise UserError(f"no frames of {library!r}{nearest(library, LIBRARIES)}")
+        raise UserError(f"no frames of {library!r}{suggest_nearest(library, LIBRARIES)}")
     installed = [name for name in LIBRARIES if not extras.missing([name]) and library in (None, name)]
     if not installed:
         raise UserError(f"a frame needs {library or 'pandas or polars'}: pip install {library or 'pandas'}")

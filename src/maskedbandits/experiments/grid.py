@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable
 from itertools import product
 from typing import Any
 
-from maskedbandits.errors import nearest
+from maskedbandits.errors import suggest_nearest
 from maskedbandits.experiments.toml_table import TomlTable, describe_actual, format_value
 
 KEYS = ("problems", "policies")
@@ -45,7 +45,7 @@ def expand_grid(top: TomlTable, key: str, list_parameters: Callable[[TomlTable],
                 raise top.error(f"grid.{key}", f"expected at most {MAX_TABLES:,} {key} in all, these are more")
     for name in axes:
         if name not in known:
-            raise top.error(f"grid.{key}.{name}", f"none of the {key} takes it{nearest(name, known)}")
+            raise top.error(f"grid.{key}.{name}", f"none of the {key} takes it{suggest_nearest(name, known)}")
         if name not in used:
             raise top.error(f"grid.{key}.{name}", f"all {key} that take it have it themselves: leave it out there")
     return tables

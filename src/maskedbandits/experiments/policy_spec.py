@@ -22,14 +22,14 @@ import numpy as np
 
 from maskedbandits import theory
 from maskedbandits.contextual import check_contextual
-from maskedbandits.errors import LARGEST, nearest
+from maskedbandits.errors import LARGEST, suggest_nearest
 from maskedbandits.experiments.grid import expand_grid
 from maskedbandits.experiments.problem_spec import Condition
 from maskedbandits.experiments.toml_table import TomlTable, format_value
 from maskedbandits.policies import KINDS, check_policy, kind_of, names
 from maskedbandits.problems import ContextualProblem, Log, Problem
 from maskedbandits.simulation import external
-from maskedbandits.simulation.external import Factory, Named
+from maskedbandits.simulation.external import Factory, NamedFactory
 
 QUERY_KEYS = ("pool", "answers", "shares")  # what a policy is given about its questions to groups
 GROUP_KEYS = ("context", *QUERY_KEYS)
@@ -83,7 +83,7 @@ class Task:
     label: str
     parameters: dict[str, Any]
     window_rule: str | None
-    factory: Named | None = None
+    factory: NamedFactory | None = None
 
     @property
     def published(self) -> float | None:
@@ -126,7 +126,7 @@ def read_name(table: TomlTable) -> str:
     """Return the name of a known policy, or of a function outside."""
     name = table.get_text("name")
     if ":" not in name and name not in names():
-        raise table.error("name", f"unknown policy {format_value(name)}{nearest(name, names())}")
+        raise table.error("name", f"unknown policy {format_value(name)}{suggest_nearest(name, names())}")
     return name
 
 
@@ -134,13 +134,13 @@ def list_parameters(table: TomlTable, name: str) -> list[str]:
     """Return the keys that the table of a policy takes beside its name and label."""
     if ":" not in name:
         return [*KINDS[name].parameters, *(GROUP_KEYS if supports_groups(name) else ["context"])]
-    return sorted(external.asked_by(find_factory(table, name)) - set(external.TOLD))
+    return sorted(external.list_parameters(find_factory(table, name)) - set(external.KNOWN_PARAMETERS))
 
 
 def find_factory(table: TomlTable, name: str) -> Factory:
     """Return the factory of a policy from outside, in a module beside the file or an installed one."""
     try:
-        return external.find(name, folder_of(table))
+        return external.import_factory(name, folder_of(table))
     except ValueError as error:
         raise table.error("name", str(error)) from error
 
@@ -199,13 +199,13 @@ def best_fixed_arm(problem: Problem) -> int:
     return int((problem.lengths @ problem.means).argmax())
 
 
-def build_factory(table: TomlTable, given: dict[str, Any], problem: Problem | ContextualProblem) -> Named:
+def build_factory(table: TomlTable, given: dict[str, Any], problem: Problem | ContextualProblem) -> NamedFactory:
     """Return the factory of a policy from outside, after a check that it accepts its parameters."""
     if isinstance(problem, ContextualProblem):
         raise table.error("name", "a policy from outside plays no problem with groups: leave one of them out")
-    factory = Named(table.values["name"], folder_of(table), given)
+    factory = NamedFactory(table.values["name"], folder_of(table), given)
     try:
-        external.check(factory, problem)
+        external.bind_parameters(factory, problem)
     except ValueError as error:
         raise table.error("name", str(error)) from error
     return factory

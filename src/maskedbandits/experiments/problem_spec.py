@@ -20,7 +20,7 @@ from typing import Any
 from maskedbandits import data
 from maskedbandits._util.cached_property import lockfree_cached_property
 from maskedbandits.corruption import IDENTITY, RandomizedResponse
-from maskedbandits.errors import nearest
+from maskedbandits.errors import suggest_nearest
 from maskedbandits.experiments.corruption_spec import Masks, read_masks, read_rewards
 from maskedbandits.experiments.grid import expand_grid
 from maskedbandits.experiments.toml_table import TomlTable, describe_actual, format_value
@@ -204,7 +204,7 @@ def read_generator(table: TomlTable) -> str:
     """Return the name of a generator."""
     name = table.get_text("generator")
     if name not in ALL_GENERATORS:
-        raise table.error("generator", f"unknown generator {format_value(name)}{nearest(name, ALL_GENERATORS)}")
+        raise table.error("generator", f"unknown generator {format_value(name)}{suggest_nearest(name, ALL_GENERATORS)}")
     return name
 
 

@@ -26,10 +26,10 @@ from scipy.special import stdtrit
 from maskedbandits._util.cached_property import lockfree_cached_property
 from maskedbandits._util.files import HEADERS, MOST, archive, refuse_more, unpacked_sizes
 from maskedbandits._util.files import write_whole as write_whole
-from maskedbandits.errors import DAMAGED, UserError, number, shown
+from maskedbandits.errors import DAMAGED, UserError, abbreviate, check_number
 from maskedbandits.experiments import validation
 from maskedbandits.experiments.canonical_json import encode_canonical, to_plain
-from maskedbandits.problems.problem import means_drift, variation_of
+from maskedbandits.problems.problem import compute_variation, is_drift
 
 FORMAT = 1
 MANIFEST_FILE = "results.json"
@@ -181,12 +181,12 @@ class Cell:
     @lockfree_cached_property
     def drifts(self) -> bool:
         """Whether the means drift rather than jump (``Problem.drifts``)."""
-        return means_drift(self.flat_means)
+        return is_drift(self.flat_means)
 
     @property
     def variation(self) -> float:
         """The total variation of the means (``Problem.variation``)."""
-        return variation_of(self.flat_means)
+        return compute_variation(self.flat_means)
 
     @property
     def window(self) -> int | str | None:
@@ -347,7 +347,7 @@ def _read_outcome(path: Path, stream: IO[bytes]) -> CellOutcome:
             arrays = {name: stored[name] for name in wanted}
         seconds, spent = facts["seconds"], facts.get("kernel_seconds")
         validation.check_outcome(facts["question"], seconds, arrays)
-        spent = None if spent is None else number("kernel_seconds", spent, 0.0)
+        spent = None if spent is None else check_number("kernel_seconds", spent, 0.0)
         return CellOutcome(facts["question"], seconds=float(seconds), kernel_seconds=spent, **arrays)
     except ResultsFormatError:
         raise
@@ -384,7 +384,7 @@ class ResultsFormatError(UserError):
 
 def _refuse_other_format(path: Path, found: object) -> None:
     if found != FORMAT:
-        raise ResultsFormatError(f"{path}: format {shown(found)}, this version reads format {FORMAT}")
+        raise ResultsFormatError(f"{path}: format {abbreviate(found)}, this version reads format {FORMAT}")
 
 
 def _parse_label(entry: dict[str, Any]) -> Label:

@@ -29,7 +29,7 @@ from maskedbandits.experiments.results import (
     save_outcome,
 )
 from maskedbandits.experiments.work_units import LoadSplitter, WorkUnit, hash_code, join_simulations
-from maskedbandits.simulation.simulator import Simulation, cores
+from maskedbandits.simulation.simulator import Simulation, count_cores
 
 PACKAGES = ("maskedbandits", "numpy", "numba", "scipy")
 
@@ -39,7 +39,7 @@ def collect_provenance(file: Path, code: str) -> dict[str, str]:
     facts = {"python": platform.python_version()}
     for package in PACKAGES:
         facts[package] = version_of(package)
-    facts["system"] = f"{platform.system()} {platform.release()}, {platform.machine()}, {cores()} cores"
+    facts["system"] = f"{platform.system()} {platform.release()}, {platform.machine()}, {count_cores()} cores"
     facts["code"] = code
     facts["commit"] = commit_of(file.absolute().parent)
     return {key: value for key, value in facts.items() if value}

@@ -6,7 +6,16 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-from maskedbandits.errors import LARGEST, UserError, WrongValueError, check_int, line, nearest, number, shown
+from maskedbandits.errors import (
+    LARGEST,
+    UserError,
+    WrongValueError,
+    abbreviate,
+    check_int,
+    check_line,
+    check_number,
+    suggest_nearest,
+)
 
 Value = TypeVar("Value")
 
@@ -50,11 +59,11 @@ class TomlTable:
         known = list(known)
         for key in self.values:
             if key not in known:
-                raise self.error(key, f"unknown {noun}{nearest(key, known)}")
+                raise self.error(key, f"unknown {noun}{suggest_nearest(key, known)}")
 
     def get_text(self, key: str, default: str | None = None) -> str:
         """Return a text that is not empty and is safe to print."""
-        return self._check(key, line, self.values.get(key, default))
+        return self._check(key, check_line, self.values.get(key, default))
 
     def get_int(self, key: str, default: int | None = None, least: int = 0) -> int:
         """Return a whole number of at least ``least``."""
@@ -93,14 +102,14 @@ class TomlTable:
 
     def _check_number(self, key: str, expected: str, entry: object, limits: dict[str, Any]) -> float:
         try:
-            return number(key, entry, **limits)
+            return check_number(key, entry, **limits)
         except WrongValueError:
             raise self.error(key, f"expected {expected}, {describe_actual(entry)}") from None
 
 
 def format_value(value: object) -> str:
     """Return a value as the file would write it, shortened."""
-    return str(value).lower() if isinstance(value, bool) else shown(value)
+    return str(value).lower() if isinstance(value, bool) else abbreviate(value)
 
 
 def describe_actual(value: object) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from maskedbandits.errors import LARGEST, UserError, WrongValueError, check_int, line, number, shown
+from maskedbandits.errors import LARGEST, UserError, WrongValueError, abbreviate, check_int, check_line, check_number
 
 ARRAYS = ("times", "regret", "pulls", "suboptimal_pulls")
 OPTIONAL_ARRAYS = ("pulls_over_time", "group_regret")  # missing in older folders, or without groups
@@ -29,7 +29,7 @@ def check_manifest(facts: dict[str, Any]) -> None:
     """Raise an error unless a manifest has its texts, a list of labels and a provenance."""
     odd = sorted({*TEXTS, "labels"} ^ (set(facts) - {"provenance", "arms"}))
     if odd:
-        raise UserError(f"{shown(odd)} missing or not known")
+        raise UserError(f"{abbreviate(odd)} missing or not known")
     provenance = facts.get("provenance", {})
     if not isinstance(provenance, dict) or not all(isinstance(value, str) for value in provenance.values()):
         raise WrongValueError("provenance", provenance, "a table of texts")
@@ -37,7 +37,7 @@ def check_manifest(facts: dict[str, Any]) -> None:
     for name in TEXTS:
         if not isinstance(facts[name], str):
             raise WrongValueError(name, facts[name], "a text")
-    line("title", facts["title"])
+    check_line("title", facts["title"])
     for entry in _check_list("labels", facts["labels"]):
         _check_label(entry)
 
@@ -47,23 +47,23 @@ def _check_arms(names: Any) -> None:
     if not isinstance(names, dict):
         raise WrongValueError("arms", names, "a table of lists of names")
     for problem, arms in names.items():
-        for arm in _check_list(f"arms of {shown(problem)}", arms):
-            line("arm", arm)
+        for arm in _check_list(f"arms of {abbreviate(problem)}", arms):
+            check_line("arm", arm)
 
 
 def _check_label(entry: Any) -> None:
     if not isinstance(entry, dict) or set(entry) != LABEL_KEYS:
         raise WrongValueError("labels", entry, f"tables of {', '.join(sorted(LABEL_KEYS))}")
     for name in ("key", "problem", "policy"):
-        line(name, entry[name])
+        check_line(name, entry[name])
     if PurePath(entry["key"]).name != entry["key"]:  # a path could lead out of the folder
         raise WrongValueError("key", entry["key"], "the name of a file in cells/")
     if entry["window"] is not None:
-        line("window", entry["window"])
+        check_line("window", entry["window"])
     if entry["epsilon"] not in (None, "inf"):
-        number("epsilon", entry["epsilon"], 0.0, above=True)
+        check_number("epsilon", entry["epsilon"], 0.0, above=True)
     if entry["published"] is not None:
-        number("published", entry["published"], 0.0, above=True)
+        check_number("published", entry["published"], 0.0, above=True)
 
 
 def count_bytes(spec: Any) -> int:
@@ -79,10 +79,10 @@ def count_bytes(spec: Any) -> int:
 
 def check_outcome(spec: Any, seconds: Any, arrays: Arrays) -> None:
     """Raise an error if the numbers of a cell contradict each other or the specification."""
-    number("seconds", seconds, 0.0)
+    check_number("seconds", seconds, 0.0)
     if not isinstance(spec, dict) or not isinstance(spec["parameters"], dict):
         raise WrongValueError("question", spec, "a table with a table of parameters")
-    line("policy", spec["policy"])
+    check_line("policy", spec["policy"])
     check_int("seed", spec["seed"], 0)
     horizon = check_int("horizon", spec["horizon"], 1, LARGEST)
     shape = _check_means(spec["means"], spec["starts"], horizon, has_groups="shares" in spec)
@@ -125,7 +125,7 @@ def _check_shares(name: str, shares: Any, count: int, of: str = "arm") -> None:
     if len(_check_list(name, shares)) != count:
         raise WrongValueError(name, shares, f"a number for each {of}")
     for share in shares:
-        number(name, share, 0.0, 1.0)
+        check_number(name, share, 0.0, 1.0)
 
 
 def _check_noise(spec: dict[str, Any], arms: int) -> None:
@@ -138,8 +138,8 @@ def _check_noise(spec: dict[str, Any], arms: int) -> None:
     for one in [*each, spec["rewards"]]:
         if not isinstance(one, list) or len(one) != 2:
             raise WrongValueError("noise", one, "a kind and a number")
-        line("noise", one[0])
-        number("noise", one[1], 0.0)
+        check_line("noise", one[0])
+        check_number("noise", one[1], 0.0)
 
 
 def _check_window(window: Any) -> None:

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from maskedbandits import _validation
 from maskedbandits._numba.state import REQUIRED, Floats, Param, Words
 from maskedbandits.corruption import RandomizedResponse
-from maskedbandits.errors import UserError, check_int, nearest, shown
+from maskedbandits.errors import UserError, abbreviate, check_int, suggest_nearest
 from maskedbandits.features import linear, logistic
 from maskedbandits.features.kernels import choose_live, estimates_live, observe_live
 from maskedbandits.math import rng
@@ -73,12 +73,12 @@ def make_featured(
 
     """
     if not isinstance(name, str) or name not in MODULES:
-        raise UserError(f"no policy over features is called {name!r}{nearest(name, MODULES)}")
+        raise UserError(f"no policy over features is called {name!r}{suggest_nearest(name, MODULES)}")
     many, d = check_int("arms", arms), check_int("features", features)
     if many * d * d > MAX_MATRIX_NUMBERS:
         raise UserError(f"arms = {many} with features = {d} take a matrix each, more than can be played: give fewer")
     if not isinstance(corruption, RandomizedResponse):
-        raise UserError(f"corruption = {shown(corruption)}: give a RandomizedResponse")
+        raise UserError(f"corruption = {abbreviate(corruption)}: give a RandomizedResponse")
     complete = complete_parameters(name, parameters)
     words = rng.seed_words(None if seed is None else check_int("seed", seed, 0))
     return Featured(name, corruption, complete, build_state(name, many, d, corruption, complete), words)
@@ -89,7 +89,7 @@ def complete_parameters(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
     known: dict[str, Param] = MODULES[name].PARAMETERS
     for key in given:
         if key not in known:
-            raise UserError(f"{name} has no parameter {key!r}{nearest(key, known)}")
+            raise UserError(f"{name} has no parameter {key!r}{suggest_nearest(key, known)}")
     values = {}
     for key, what in known.items():
         values[key] = given.get(key, what.default)
@@ -208,7 +208,7 @@ class Featured:
 
     def _check_features(self, features: ArrayLike) -> Floats:
         """Return features as an array."""
-        return _validation.vector("features", features, self.features, MAX_FEATURE)
+        return _validation.check_vector("features", features, self.features, MAX_FEATURE)
 
     def for_simulation(self) -> Any:
         """Return the initial state of a policy of this kind. Internal: the simulator plays it."""

@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 
 from maskedbandits.corruption import IDENTITY, Corruption
-from maskedbandits.errors import LARGEST, UserError, WrongValueError, check_int, number
+from maskedbandits.errors import LARGEST, UserError, WrongValueError, check_int, check_number
 from maskedbandits.experiments.policy_spec import choose_window, fill_defaults
 from maskedbandits.experiments.problem_spec import Condition
 from maskedbandits.policies import Policy, check_policy, kind_of, make_policy
 from maskedbandits.privacy import Randomizer
 from maskedbandits.problems import Problem, one_ahead
-from maskedbandits.problems.problem import refuse_more_arms
+from maskedbandits.problems.problem import check_arm_count
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0)  # by default; no privacy is always added
 MIN_EPSILON, MAX_EPSILON = 0.01, 16.0  # below, reports are noise at any audience; above, they hide nothing
@@ -151,16 +151,16 @@ def build_inputs(
 ) -> PlanInputs:
     """Return checked inputs, or raise an error of one line."""
     arms, horizon = check_int("arms", arms, 2, LARGEST), check_int("horizon", horizon, 1, MAX_HORIZON)
-    refuse_more_arms(arms, horizon)
+    check_arm_count(arms, horizon)
     inputs = PlanInputs(
         arms=arms,
         horizon=horizon,
         changes=check_int("changes", changes, 0, min(horizon - 1, MAX_CHANGES)),
-        gap=number("gap", gap, MIN_GAP, 1.0),
-        base_rate=number("base_rate", base_rate, 0.0, 1.0),
+        gap=check_number("gap", gap, MIN_GAP, 1.0),
+        base_rate=check_number("base_rate", base_rate, 0.0, 1.0),
         epsilons=(*sorted({_check_epsilon(each) for each in epsilons} - {math.inf}), math.inf),
         policy=_check_policy(policy),
-        tolerance=number("tolerance", tolerance, 0.0, 1.0, above=True, below=True),
+        tolerance=check_number("tolerance", tolerance, 0.0, 1.0, above=True, below=True),
         worlds=_default_worlds(arms, horizon) if worlds is None else check_int("worlds", worlds, 2, 10_000),
         seed=check_int("seed", seed, 0, LARGEST),
     )
@@ -192,7 +192,7 @@ def _check_epsilon(epsilon: float) -> float:
     if epsilon == math.inf:
         return math.inf
     try:
-        return number("epsilon", epsilon, MIN_EPSILON, MAX_EPSILON)
+        return check_number("epsilon", epsilon, MIN_EPSILON, MAX_EPSILON)
     except WrongValueError as error:
         raise WrongValueError("epsilon", epsilon, f"{error.wanted}, or inf") from None
 

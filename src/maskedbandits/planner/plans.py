@@ -24,7 +24,7 @@ from maskedbandits.planner.statistics import Estimate, Settling
 from maskedbandits.policies import Policy
 from maskedbandits.privacy.exposure import Exposure, compute_exposure
 from maskedbandits.problems import Problem
-from maskedbandits.simulation.simulator import cores, simulate
+from maskedbandits.simulation.simulator import count_cores, simulate
 
 AUDIENCE_RATIO = 4  # between one audience that is tried and the next
 
@@ -361,7 +361,7 @@ def play_worlds(
             raise _Stopped
         return _play_world(inputs, policies[index], settings[index], world, note)
 
-    with ThreadPoolExecutor(threads or cores()) as pool:
+    with ThreadPoolExecutor(threads or count_cores()) as pool:
         rows = [[pool.submit(play_one, index, world) for world in range(count)] for index, count in enumerate(worlds)]
         try:
             _await([future for row in rows for future in row], lambda: report(int(done.sum())))

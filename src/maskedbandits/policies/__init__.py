@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from maskedbandits.corruption import IDENTITY, Corruption, per_arm
-from maskedbandits.errors import UserError, check_int, nearest
+from maskedbandits.corruption import IDENTITY, Corruption, expand_per_arm
+from maskedbandits.errors import UserError, check_int, suggest_nearest
 from maskedbandits.math import rng
 from maskedbandits.policies import (
     adswitch,
@@ -153,7 +153,7 @@ def kind_of(name: str) -> Kind:
 
     """
     if not isinstance(name, str) or name not in KINDS:
-        raise UserError(f"no policy is called {name!r}{nearest(name, KINDS)}")
+        raise UserError(f"no policy is called {name!r}{suggest_nearest(name, KINDS)}")
     return KINDS[name]
 
 
@@ -203,7 +203,7 @@ def _fit_kind(
     """Return the kind that fits the corruption, its parameters, and the corruption of every arm."""
     kind_of(name).complete(parameters, check_int("arms", arms))
     known = known_corruption(kind_of(name), arms, corruption)
-    actual = per_arm(IDENTITY if corruption is None else corruption, arms)  # even if the policy need not know it
+    actual = expand_per_arm(IDENTITY if corruption is None else corruption, arms)  # even if the policy need not know it
     kind, given = divergences.fit_divergence(kind_of(name), actual, parameters)
     return kind, given, known
 
@@ -214,7 +214,7 @@ def known_corruption(
     """Return the corruption of every arm, as far as the policy has to know it."""
     if kind.sees_corruption and corruption is None:
         raise UserError(f"{kind.name} needs corruption: the RandomizedResponse that masks the feedback")
-    each = per_arm(IDENTITY if corruption is None else corruption, arms)
+    each = expand_per_arm(IDENTITY if corruption is None else corruption, arms)
     if not kind.sees_corruption:
         return (IDENTITY,) * arms
     is_curved = any(one.polyline.means.size != 2 for one in {id(one): one for one in each}.values())

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from maskedbandits._numba.state import Ints, copy_widened, has_field
-from maskedbandits.corruption import IDENTITY, Corruption, Noise, Polyline, per_arm
+from maskedbandits.corruption import IDENTITY, Corruption, Noise, Polyline, expand_per_arm
 from maskedbandits.errors import UserError
 from maskedbandits.policies.registry import Kind
 
@@ -28,7 +28,7 @@ def polyline_of(kind: Kind, corruption: Corruption | None, arms: int, noisy: boo
     """Return the mask of the arm that follows so many arms; None if it is that of the others."""
     if corruption is None or not kind.sees_corruption:
         return None
-    one = per_arm((*(IDENTITY,) * arms, corruption), arms + 1)[-1]
+    one = expand_per_arm((*(IDENTITY,) * arms, corruption), arms + 1)[-1]
     if noisy or isinstance(one, Noise):
         raise UserError(f"a {kind.name} with noise has the same on all arms, and one without has none: leave it out")
     return one.polyline

@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import Any
 
 from maskedbandits._numba.state import Param
-from maskedbandits.corruption import BOUNDED, Corruption, Noise, Spread, spread
+from maskedbandits.corruption import BOUNDED, Corruption, Noise, Spread, compute_spread
 from maskedbandits.errors import UserError
 from maskedbandits.policies import registry, validation
 from maskedbandits.policies.indices import kl, sub_gamma, ucb
@@ -58,7 +58,7 @@ def with_variants(kind: Kind) -> Kind:
 
 def fit_divergence(kind: Kind, each: Sequence[Corruption], given: Mapping[str, Any]) -> tuple[Kind, dict[str, Any]]:
     """Return the kind and the parameters that fit how feedback is corrupted."""
-    known, asked = spread(each), given.get("divergence")
+    known, asked = compute_spread(each), given.get("divergence")
     if not kind.variants:
         _refuse_unless_blind(kind, each)
         return kind, dict(given)

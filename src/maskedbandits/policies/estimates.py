@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maskedbandits._numba.state import Floats, has_field
-from maskedbandits.errors import number
+from maskedbandits.errors import check_number
 
 
 def estimates(state: Any, contamination: float) -> Floats:
@@ -27,7 +27,7 @@ def intervals(state: Any, contamination: float, delta: float, sigma: float | Non
 
     Unbounded feedback has a sigma.
     """
-    delta = number("delta", delta, 0.0, 1.0, above=True, below=True)
+    delta = check_number("delta", delta, 0.0, 1.0, above=True, below=True)
     ends = _mixed_ends if _is_mixed(state) else _ends
     arms = range(state.counts.size)
     rows = [ends(state, arm, contamination, delta, sigma) if state.counts[arm] > 0.0 else (0.0, 1.0) for arm in arms]
@@ -64,7 +64,7 @@ def _mixed_ends(state: Any, arm: int, contamination: float, delta: float, sigma:
 
 def suspects(state: Any, contamination: float, delta: float, sigma: float | None = None) -> NDArray[np.bool_]:
     """Return which arms have feedback outside the range of honest reports, such as [1-p, p]."""
-    delta = number("delta", delta, 0.0, 1.0, above=True, below=True)
+    delta = check_number("delta", delta, 0.0, 1.0, above=True, below=True)
     arms = state.counts.size
     suspect = _is_mixed_suspect if _is_mixed(state) else _is_suspect
     found = [state.counts[arm] > 0.0 and suspect(state, arm, contamination, delta / arms, sigma) for arm in range(arms)]

@@ -16,10 +16,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from maskedbandits._numba.state import DECAY, DURATION, POSITION, REQUIRED
-from maskedbandits.errors import UserError, shown
+from maskedbandits.errors import UserError, abbreviate
 from maskedbandits.policies.registry import Kind
 from maskedbandits.policies.validation import MAX_TIME
-from maskedbandits.problems.problem import plays_in
+from maskedbandits.problems.problem import count_plays
 
 
 def _out_of_reach(times: Any, pace: float) -> Any:
@@ -31,7 +31,7 @@ def _out_of_reach(times: Any, pace: float) -> Any:
 
 def _to_plays(rows: float, pace: float) -> float:
     """Return a number of plays for a number of rows."""
-    return rows if math.isinf(rows) else plays_in(rows, pace)
+    return rows if math.isinf(rows) else count_plays(rows, pace)
 
 
 RULES: dict[str, Callable[[Any, float], Any]] = {
@@ -56,7 +56,9 @@ def in_plays(kind: Kind, given: Mapping[str, Any], arms: int, pace: float) -> di
         kind.complete({**given, **played}, arms)
     except UserError as error:
         converted = [key for key in played if kind.parameters[key].time != POSITION]
-        found = ", ".join(f"{key} = {shown(times[key])} in rows is {shown(played[key])} in plays" for key in converted)
+        found = ", ".join(
+            f"{key} = {abbreviate(times[key])} in rows is {abbreviate(played[key])} in plays" for key in converted
+        )
         raise UserError(f"{error} (about one row of the log in {pace:g} is played: {found})") from error
     return {**given, **played}
 

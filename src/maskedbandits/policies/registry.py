@@ -13,7 +13,7 @@ from maskedbandits._numba import internals
 from maskedbandits._numba.jit import HOOKS, Choice
 from maskedbandits._numba.state import REQUIRED, Layout, Param, Storage, declarations_of
 from maskedbandits._util.cached_property import lockfree_cached_property
-from maskedbandits.errors import UserError, nearest
+from maskedbandits.errors import UserError, suggest_nearest
 from maskedbandits.fingerprint import Origin, trace
 from maskedbandits.policies.detectors import cusum, glr, page_hinkley, two_windows
 from maskedbandits.policies.index import policy as axes
@@ -135,7 +135,7 @@ class Kind:
         self.layout.refuse_if_changed(self.name)
         for key in given:
             if key not in self.parameters:
-                raise UserError(f"{self.name} has no parameter {key!r}{nearest(key, self.parameters)}")
+                raise UserError(f"{self.name} has no parameter {key!r}{suggest_nearest(key, self.parameters)}")
         values = {**{key: what.default for key, what in self.parameters.items()}, **given}
         if values.get("restarts") is not None and isinstance(values["restarts"], str) and "horizon" in self.parameters:
             if "horizon" in given:

@@ -13,7 +13,7 @@ from typing import Any, SupportsIndex
 import numpy as np
 
 from maskedbandits._numba.state import Floats, Ints
-from maskedbandits.errors import UserError, WrongValueError, check_int, number, number_words
+from maskedbandits.errors import UserError, WrongValueError, check_int, check_number, describe_range
 
 Check = Callable[[str, Any], Any]
 
@@ -33,9 +33,9 @@ def described_as(words: str) -> Callable[[Check], Check]:
 def between(least: float, most: float, *, above: bool = False, below: bool = False) -> Check:
     """Return a check for numbers in an interval."""
 
-    @described_as(number_words(least, most, above, below))
+    @described_as(describe_range(least, most, above, below))
     def check(name: str, value: Any) -> float:
-        return number(name, value, least, most, above=above, below=below)
+        return check_number(name, value, least, most, above=above, below=below)
 
     return check
 
@@ -127,13 +127,13 @@ def best_arms(name: str, value: Any) -> list[int]:
 @described_as("a number above 0, or infinity for no noise")
 def epsilon(name: str, value: Any) -> float:
     """Check a privacy loss."""
-    return number(name, value, 0.0, above=True, infinite=True)
+    return check_number(name, value, 0.0, above=True, infinite=True)
 
 
 @described_as("a share, from 0 to below 1")
 def share_of_lies(name: str, value: Any) -> float:
     """Check the share of reports that may be lies."""
-    return number(name, value, 0.0, 1.0, below=True)
+    return check_number(name, value, 0.0, 1.0, below=True)
 
 
 def plain_numbers(arm: Any, feedback: Any) -> tuple[int, float]:

@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from maskedbandits import _validation
-from maskedbandits.corruption import RandomizedResponse, per_arm
-from maskedbandits.errors import LARGEST, UserError, check_int, shown
-from maskedbandits.problems.problem import Floats, Ints, Problem, Rows, checked_starts, seen_through
+from maskedbandits.corruption import RandomizedResponse, expand_per_arm
+from maskedbandits.errors import LARGEST, UserError, abbreviate, check_int
+from maskedbandits.problems.problem import Floats, Ints, Problem, Rows, check_starts, compute_feedback_means
 
 MOST_MEANS = 1 << 20
 
@@ -38,11 +38,15 @@ class ContextualProblem:
         shares: ArrayLike | None = None,
         corruption: RandomizedResponse | Sequence[RandomizedResponse] | None = None,
     ) -> None:
-        cube = _validation.cube("means", means)
+        cube = _validation.check_cube("means", means)
         steps = check_int("horizon", horizon, 1, LARGEST)
-        begins = checked_starts(starts, cube.shape[0], steps)
+        begins = check_starts(starts, cube.shape[0], steps)
         groups = cube.shape[1]
-        own = np.full(groups, 1.0 / groups) if shares is None else _validation.parts_of_one("shares", shares, groups)
+        own = (
+            np.full(groups, 1.0 / groups)
+            if shares is None
+            else _validation.check_parts_of_one("shares", shares, groups)
+        )
         if groups * cube.shape[2] > MOST_MEANS:
             raise UserError("a million means are more than can be played: give fewer groups, or fewer arms")
         values = {
@@ -50,7 +54,7 @@ class ContextualProblem:
             "starts": begins,
             "horizon": steps,
             "shares": own,
-            "corruption": None if corruption is None else _responses(corruption, cube.shape[2]),
+            "corruption": None if corruption is None else _check_responses(corruption, cube.shape[2]),
             "best": cube.max(axis=2),
         }
         for name, value in values.items():
@@ -95,17 +99,17 @@ class ContextualProblem:
         """
         gaps, means = (each.reshape(self.segments, -1) for each in (self.gaps, self.means))
         if masked and self.corruption is not None:
-            means = seen_through(self.corruption * self.groups, means)
+            means = compute_feedback_means(self.corruption * self.groups, means)
         return Rows(np.append(self.starts, self.horizon), means.copy(), gaps, gaps > 0.0)
 
     def averaged(self) -> Problem:
         """Return the problem that a policy without groups meets: means are those over all visitors."""
         if self.corruption is None:
-            raise no_corruption()
+            raise missing_corruption_error()
         return Problem(self.shares @ self.means, self.starts, self.horizon, self.corruption)
 
 
-def no_corruption() -> UserError:
+def missing_corruption_error() -> UserError:
     """Return what is said where a policy without groups is to play, and nothing masks its rewards."""
     return UserError(
         "the problem says nothing of what masks rewards, as a policy without groups sees them: give ContextualProblem "
@@ -113,13 +117,13 @@ def no_corruption() -> UserError:
     )
 
 
-def _responses(
+def _check_responses(
     corruption: RandomizedResponse | Sequence[RandomizedResponse], arms: int
 ) -> tuple[RandomizedResponse, ...]:
     """Return the randomised response of every arm."""
     found = list(corruption) if isinstance(corruption, Iterable) else [corruption] * arms
     for one in found:
         if not isinstance(one, RandomizedResponse):
-            raise UserError(f"corruption = {shown(one)}: give a RandomizedResponse, or one for each arm")
-    per_arm(found, arms)
+            raise UserError(f"corruption = {abbreviate(one)}: give a RandomizedResponse, or one for each arm")
+    expand_per_arm(found, arms)
     return tuple(found)

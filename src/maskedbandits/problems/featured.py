@@ -7,8 +7,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from maskedbandits import _validation
 from maskedbandits.corruption import RandomizedResponse
-from maskedbandits.errors import LARGEST, UserError, check_int, shown
-from maskedbandits.problems.problem import Ints, checked_starts
+from maskedbandits.errors import LARGEST, UserError, abbreviate, check_int
+from maskedbandits.problems.problem import Ints, check_starts
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,10 +27,10 @@ class FeaturedProblem:
 
     def __init__(self, weights: ArrayLike, starts: ArrayLike, horizon: int, corruption: RandomizedResponse) -> None:
         steps = check_int("horizon", horizon, 1, LARGEST)
-        block = _validation.weights("weights", weights)
+        block = _validation.check_weights("weights", weights)
         if not isinstance(corruption, RandomizedResponse):
-            raise UserError(f"corruption = {shown(corruption)}: give a RandomizedResponse")
-        begins = checked_starts(starts, block.shape[0], steps)
+            raise UserError(f"corruption = {abbreviate(corruption)}: give a RandomizedResponse")
+        begins = check_starts(starts, block.shape[0], steps)
         for array in (block, begins):
             array.flags.writeable = False
         for name, value in (("weights", block), ("starts", begins), ("horizon", steps), ("corruption", corruption)):

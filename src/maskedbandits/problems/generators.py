@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from maskedbandits.corruption import Corruption
-from maskedbandits.errors import LARGEST, UserError, check_int, number, shown
+from maskedbandits.errors import LARGEST, UserError, abbreviate, check_int, check_number
 from maskedbandits.problems.problem import Floats, Ints, Problem
 
 MOST_MEANS = 1 << 24  # a table of segments x arms; with its copies it takes a GiB
@@ -40,13 +40,13 @@ def random_segments(
     The means are uniform in [0, 1], given that the best arm is ahead by the gap. No segment has fewer than
     ``shortest`` steps, by default half of what equal ones would have; apart from that, all times are alike.
     """
-    arms, gap = check_int("arms", arms, 2, LARGEST), number("gap", gap, 0.0, 0.9)
-    rng = _rng(seed)
+    arms, gap = check_int("arms", arms, 2, LARGEST), check_number("gap", gap, 0.0, 0.9)
+    rng = _make_rng(seed)
     starts = _draw_starts(rng, arms, horizon, segments, shortest)
-    best = _below(rng, arms)
+    best = _draw_index(rng, arms)
     means = [_draw_means(rng, arms, gap, best)]
     for _ in starts[1:]:
-        best = _another(rng, arms, best)
+        best = _draw_other_arm(rng, arms, best)
         means.append(_draw_means(rng, arms, gap, best))
     return Problem(means, starts, horizon, corruption)
 
@@ -66,12 +66,12 @@ def one_arm_at_a_time(
     Chance decides between the two where both would keep the gap. The starts are those of ``random_segments``, the
     first means too but for leaving room for a rise.
     """
-    arms, gap = check_int("arms", arms, 2, LARGEST), number("gap", gap, 0.0, 0.4)
-    rng = _rng(seed)
+    arms, gap = check_int("arms", arms, 2, LARGEST), check_number("gap", gap, 0.0, 0.4)
+    rng = _make_rng(seed)
     starts = _draw_starts(rng, arms, horizon, segments, shortest)
-    means = [(1.0 - gap) * _draw_means(rng, arms, gap / (1.0 - gap), _below(rng, arms))]
+    means = [(1.0 - gap) * _draw_means(rng, arms, gap / (1.0 - gap), _draw_index(rng, arms))]
     for _ in starts[1:]:
-        means.append(_with_one_moved(rng, means[-1], gap))
+        means.append(_move_one_arm(rng, means[-1], gap))
     return Problem(means, starts, horizon, corruption)
 
 
@@ -91,15 +91,15 @@ def one_ahead(
     All that is to be known of the world are two numbers, and every pull of a wrong arm costs the same: this is the
     world that a plan is made for. The starts are drawn as those of ``random_segments``.
     """
-    arms, gap = check_int("arms", arms, 2, LARGEST), number("gap", gap, 0.0, 1.0)
-    base_rate = number("base_rate", base_rate, 0.0, 1.0)
+    arms, gap = check_int("arms", arms, 2, LARGEST), check_number("gap", gap, 0.0, 1.0)
+    base_rate = check_number("base_rate", base_rate, 0.0, 1.0)
     if base_rate + gap > 1.0 + ROUNDING:
         raise UserError(f"base_rate = {base_rate:g} and gap = {gap:g} add up to more than 1: lower either")
-    rng = _rng(seed)
+    rng = _make_rng(seed)
     starts = _draw_starts(rng, arms, horizon, segments, shortest)
-    best = [_below(rng, arms)]
+    best = [_draw_index(rng, arms)]
     for _ in starts[1:]:
-        best.append(_another(rng, arms, best[-1]))
+        best.append(_draw_other_arm(rng, arms, best[-1]))
     means = np.full((starts.size, arms), base_rate)
     means[np.arange(starts.size), best] = min(1.0, base_rate + gap)
     return Problem(means, starts, horizon, corruption)
@@ -119,10 +119,10 @@ def best_stays_best(
 
     Who restarts at every change loses here: there is nothing new to learn.
     """
-    arms, gap = check_int("arms", arms, 2, LARGEST), number("gap", gap, 0.0, 0.9)
-    rng = _rng(seed)
+    arms, gap = check_int("arms", arms, 2, LARGEST), check_number("gap", gap, 0.0, 0.9)
+    rng = _make_rng(seed)
     starts = _draw_starts(rng, arms, horizon, segments, shortest)
-    best = _below(rng, arms)
+    best = _draw_index(rng, arms)
     means = [_draw_means(rng, arms, gap, best) for _ in starts]
     return Problem(means, starts, horizon, corruption)
 
@@ -142,10 +142,12 @@ def sinusoid(
     Their phases are equally far apart, in random order from a random one on. The variation is about 4 times periods
     times amplitude with two arms, and 2 pi in place of 4 with many.
     """
-    arms, amplitude = check_int("arms", arms, 1, LARGEST), number("amplitude", amplitude, 0.0, 0.5)
-    rng = _rng(seed)
-    starts = _even_starts(arms, horizon, resolution)
-    periods = number("periods", periods, 0.0, starts.size / 2)  # with fewer than two segments each, none is to be seen
+    arms, amplitude = check_int("arms", arms, 1, LARGEST), check_number("amplitude", amplitude, 0.0, 0.5)
+    rng = _make_rng(seed)
+    starts = _space_starts(arms, horizon, resolution)
+    periods = check_number(
+        "periods", periods, 0.0, starts.size / 2
+    )  # with fewer than two segments each, none is to be seen
     phases = (np.argsort(rng.random(arms), kind="stable") + rng.random()) / arms
     angles = 2.0 * math.pi * (periods * starts[:, None] / horizon + phases)
     means = np.round(0.5 + amplitude * np.sin(angles), 9)  # the last bits of a sine depend on the machine
@@ -166,9 +168,9 @@ def random_walk(
     ``spread`` is the standard deviation of where a walk that is not reflected ends. It does not depend on the
     resolution; the variation does, and grows as the square root of the number of segments.
     """
-    arms, spread = check_int("arms", arms, 1, LARGEST), number("spread", spread, 0.0, 1e6)
-    rng = _rng(seed)
-    starts = _even_starts(arms, horizon, resolution)
+    arms, spread = check_int("arms", arms, 1, LARGEST), check_number("spread", spread, 0.0, 1e6)
+    rng = _make_rng(seed)
+    starts = _space_starts(arms, horizon, resolution)
     first = rng.random((1, arms))
     moves = spread * np.sqrt(np.diff(starts) / horizon)[:, None] * rng.standard_normal((starts.size - 1, arms))
     unfolded = np.cumsum(np.concatenate([first, moves]), axis=0)
@@ -189,30 +191,32 @@ def linear(
 
     First and last means are drawn as two segments of ``random_segments``. The variation is the largest move of an arm.
     """
-    arms, gap = check_int("arms", arms, 2, LARGEST), number("gap", gap, 0.0, 0.9)
-    rng = _rng(seed)
-    starts = _even_starts(arms, horizon, resolution)
-    best = _below(rng, arms)
+    arms, gap = check_int("arms", arms, 2, LARGEST), check_number("gap", gap, 0.0, 0.9)
+    rng = _make_rng(seed)
+    starts = _space_starts(arms, horizon, resolution)
+    best = _draw_index(rng, arms)
     first = _draw_means(rng, arms, gap, best)
-    last = _draw_means(rng, arms, gap, _another(rng, arms, best))
+    last = _draw_means(rng, arms, gap, _draw_other_arm(rng, arms, best))
     share = np.linspace(0.0, 1.0, starts.size)[:, None]
     return Problem((1.0 - share) * first + share * last, starts, horizon, corruption)
 
 
-def sampled(means_at: Callable[[int], ArrayLike], horizon: int, resolution: int | None) -> tuple[Floats, Ints]:
+def sample_means(means_at: Callable[[int], ArrayLike], horizon: int, resolution: int | None) -> tuple[Floats, Ints]:
     """Return the means that a function of time gives, and when they were asked for: ``Problem.from_function``."""
     if not callable(means_at):
-        raise UserError(f"means_at = {shown(means_at)}: give a function of the step that returns a mean for each arm")
-    arms = _asked(means_at, 0).size
-    starts = _even_starts(arms, horizon, resolution)
-    rows = [_asked(means_at, int(start)) for start in starts]
+        raise UserError(
+            f"means_at = {abbreviate(means_at)}: give a function of the step that returns a mean for each arm"
+        )
+    arms = _call_means_at(means_at, 0).size
+    starts = _space_starts(arms, horizon, resolution)
+    rows = [_call_means_at(means_at, int(start)) for start in starts]
     for start, row in zip(starts, rows, strict=True):
         if row.size != arms:
             raise UserError(f"means_at({start}) has {row.size} means, means_at(0) has {arms}: give one for each arm")
     return np.array(rows), starts
 
 
-def _asked(means_at: Callable[[int], ArrayLike], step: int) -> Floats:
+def _call_means_at(means_at: Callable[[int], ArrayLike], step: int) -> Floats:
     """Return the means at a step."""
     given = means_at(step)
     try:
@@ -220,7 +224,7 @@ def _asked(means_at: Callable[[int], ArrayLike], step: int) -> Floats:
     except (TypeError, ValueError, OverflowError):
         row = np.zeros(0)
     if row.ndim != 1 or not row.size or not np.all((row >= 0.0) & (row <= 1.0)):
-        raise UserError(f"means_at({step}) = {shown(given)}: give a list of numbers in [0, 1], one for each arm")
+        raise UserError(f"means_at({step}) = {abbreviate(given)}: give a list of numbers in [0, 1], one for each arm")
     return row
 
 
@@ -244,16 +248,16 @@ def _refuse_too_many(arms: int, segments: int) -> None:
         )
 
 
-def _rng(seed: int) -> np.random.Generator:
+def _make_rng(seed: int) -> np.random.Generator:
     return np.random.default_rng(check_int("seed", seed, 0, LARGEST))
 
 
-def _below(rng: np.random.Generator, limit: int) -> int:
+def _draw_index(rng: np.random.Generator, limit: int) -> int:
     return int(limit * rng.random())
 
 
-def _another(rng: np.random.Generator, arms: int, arm: int) -> int:
-    return (arm + 1 + _below(rng, arms - 1)) % arms
+def _draw_other_arm(rng: np.random.Generator, arms: int, arm: int) -> int:
+    return (arm + 1 + _draw_index(rng, arms - 1)) % arms
 
 
 def _draw_starts(rng: np.random.Generator, arms: int, horizon: int, segments: int, shortest: int | None) -> Ints:
@@ -270,7 +274,7 @@ def _draw_starts(rng: np.random.Generator, arms: int, horizon: int, segments: in
     return np.asarray(least * np.arange(segments) + np.concatenate([[0], scattered]), dtype=np.int64)
 
 
-def _even_starts(arms: int, horizon: int, resolution: int | None) -> Ints:
+def _space_starts(arms: int, horizon: int, resolution: int | None) -> Ints:
     """Cut the horizon into segments of so many steps, by default into about a thousand."""
     horizon = check_int("horizon", horizon, 1, LARGEST)
     steps = math.ceil(horizon / 1000) if resolution is None else check_int("resolution", resolution, 1, LARGEST)
@@ -291,7 +295,7 @@ def _draw_means(rng: np.random.Generator, arms: int, gap: float, best: int) -> F
     return row
 
 
-def _with_one_moved(rng: np.random.Generator, row: Floats, gap: float) -> Floats:
+def _move_one_arm(rng: np.random.Generator, row: Floats, gap: float) -> Floats:
     """Raise an arm above the best, or let the best fall below the second, either by the gap at least.
 
     There is room for one of them. After a rise the best may fall back: what is second now was best, ahead by the gap.
@@ -301,7 +305,7 @@ def _with_one_moved(rng: np.random.Generator, row: Floats, gap: float) -> Floats
     best, second = int(order[-1]), int(order[-2])
     lowest, highest = row[best] + gap, row[second] - gap  # of a mean that has risen, and of one that has fallen
     may_fall = highest >= (row[order[-3]] if row.size > 2 else 0.0)
-    chance, arm, share = rng.random(), _another(rng, row.size, best), rng.random()
+    chance, arm, share = rng.random(), _draw_other_arm(rng, row.size, best), rng.random()
     moved = row.copy()
     if lowest <= 1.0 and (chance < 0.5 or not may_fall):
         moved[arm] = min(1.0, lowest + (1.0 - lowest) * share)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from maskedbandits.corruption import RandomizedResponse
-from maskedbandits.errors import LARGEST, UserError, check_int, number
+from maskedbandits.errors import LARGEST, UserError, check_int, check_number
 from maskedbandits.problems.contextual import MOST_MEANS, ContextualProblem
 from maskedbandits.problems.problem import Floats
 
@@ -33,7 +33,7 @@ def independent_groups(
     shares: ArrayLike | None = None,
 ) -> ContextualProblem:
     """Draw all means of all groups uniformly, and independently of each other."""
-    shape = _shape(groups, arms)
+    shape = _check_shape(groups, arms)
     return _draw_means(
         lambda rng: rng.uniform(LEAST, MOST, shape), shape, (horizon, segments, seed, gap), shares, corruption
     )
@@ -55,7 +55,7 @@ def similar_groups(
 
     With 0 all groups are alike. A mean that would leave [0, 1] stays at its end.
     """
-    shape, far = _shape(groups, arms), number("apart", apart, 0.0, 1.0)
+    shape, far = _check_shape(groups, arms), check_number("apart", apart, 0.0, 1.0)
 
     def draw(rng: np.random.Generator) -> Floats:
         common = rng.uniform(LEAST, MOST, shape[1])
@@ -70,7 +70,7 @@ GROUP_GENERATORS: dict[str, Callable[..., ContextualProblem]] = {
 }
 
 
-def _shape(groups: int, arms: int) -> tuple[int, int]:
+def _check_shape(groups: int, arms: int) -> tuple[int, int]:
     """Return how many groups and arms there are."""
     return check_int("groups", groups, 1, LARGEST), check_int("arms", arms, 2, LARGEST)
 
@@ -88,12 +88,12 @@ def _draw_means(
         raise UserError(f"segments = {segments}: a horizon of {horizon} has room for {horizon}")
     if segments * shape[0] * shape[1] > MOST_MEANS:
         raise UserError(f"{segments} segments of {shape[0]} groups and {shape[1]} arms are too many: give fewer")
-    rng, gap = np.random.default_rng(check_int("seed", about[2], 0, LARGEST)), number("gap", about[3], 0.0, 0.9)
-    means = [_with_gap(draw, rng, gap) for _ in range(segments)]
+    rng, gap = np.random.default_rng(check_int("seed", about[2], 0, LARGEST)), check_number("gap", about[3], 0.0, 0.9)
+    means = [_draw_with_gap(draw, rng, gap) for _ in range(segments)]
     return ContextualProblem(means, np.arange(segments) * horizon // segments, horizon, shares, corruption)
 
 
-def _with_gap(draw: Callable[[np.random.Generator], Floats], rng: np.random.Generator, gap: float) -> Floats:
+def _draw_with_gap(draw: Callable[[np.random.Generator], Floats], rng: np.random.Generator, gap: float) -> Floats:
     """Draw means until the best arm of each group is ahead by the gap."""
     for _ in range(TRIES if gap > 0.0 else 1):
         means = draw(rng)

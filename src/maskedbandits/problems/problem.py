@@ -8,8 +8,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from maskedbandits import _validation
-from maskedbandits.corruption import IDENTITY, Corruption, Noise, RandomizedResponse, Spread, per_arm, spread
-from maskedbandits.errors import LARGEST, UserError, check_int, number
+from maskedbandits.corruption import (
+    IDENTITY,
+    Corruption,
+    Noise,
+    RandomizedResponse,
+    Spread,
+    compute_spread,
+    expand_per_arm,
+)
+from maskedbandits.errors import LARGEST, UserError, check_int, check_number
 from maskedbandits.problems.rewards import Gaussian, Rewards, check_rewards
 
 if TYPE_CHECKING:
@@ -59,15 +67,15 @@ class Problem:
         liars: float = 0.0,
         rewards: Rewards | str = "bernoulli",
     ) -> None:
-        table = _validation.table("means", means, "segment", one_row=True)
+        table = _validation.check_table("means", means, "segment", one_row=True)
         steps = check_int("horizon", horizon, 1, LARGEST)
-        refuse_more_arms(table.shape[1], steps)
-        begins = checked_starts(starts, table.shape[0], steps)
-        each = per_arm(corruption, table.shape[1])
-        share = number("liars", liars, 0.0, 1.0)
+        check_arm_count(table.shape[1], steps)
+        begins = check_starts(starts, table.shape[0], steps)
+        each = expand_per_arm(corruption, table.shape[1])
+        share = check_number("liars", liars, 0.0, 1.0)
         drawn = check_rewards(rewards)
-        _refuse_what_does_not_fit(each, drawn, share)
-        seen = _with_liars(seen_through(each, table), table, each, share)
+        _check_rewards_fit(each, drawn, share)
+        seen = _add_liars(compute_feedback_means(each, table), table, each, share)
         values = {
             "means": table,
             "starts": begins,
@@ -112,7 +120,7 @@ class Problem:
     @property
     def expected_plays(self) -> int:
         """How many steps a policy is expected to play: all up to the horizon, but of a ``Log``."""
-        return plays_in(self.horizon, self.rows_per_play)
+        return count_plays(self.horizon, self.rows_per_play)
 
     def as_played(self) -> "Problem":
         """Return the problem in the steps that a policy plays: this one, but of a ``Log`` a shorter one."""
@@ -136,7 +144,7 @@ class Problem:
     @property
     def spread(self) -> Spread | None:
         """How far feedback strays that is no bits."""
-        return spread(self.corruption, self.law.sigma)
+        return compute_spread(self.corruption, self.law.sigma)
 
     def feedback(self, generator: np.random.Generator, arm: int, seen: float) -> float:
         """Draw what is shown of a pull, with its mean: a masked bit, or a reward with noise."""
@@ -148,7 +156,7 @@ class Problem:
     @property
     def variation(self) -> float:
         """How far the means move in all: over the changes, the sum of the largest move (Besbes et al. 2014)."""
-        return variation_of(self.means)
+        return compute_variation(self.means)
 
     @property
     def drifts(self) -> bool:
@@ -157,7 +165,7 @@ class Problem:
         They do if there are many segments and the way from one to the next is short: on average, the arm that moves
         most moves by less than a quarter of what the means range over. A drift is not told by its change points.
         """
-        return means_drift(self.means)
+        return is_drift(self.means)
 
     @staticmethod
     def from_function(
@@ -172,9 +180,9 @@ class Problem:
 
         It is asked every ``resolution`` steps, by default about a thousand times, and holds until it is asked again.
         """
-        from maskedbandits.problems.generators import sampled
+        from maskedbandits.problems.generators import sample_means
 
-        means, starts = sampled(means_at, horizon, resolution)
+        means, starts = sample_means(means_at, horizon, resolution)
         return Problem(means, starts, horizon, corruption, rewards=rewards)
 
     @staticmethod
@@ -201,38 +209,38 @@ class Problem:
         return Log(chosen, rewards, corruption, arms=arms, periods=periods)
 
 
-def plays_in(rows: float, pace: float) -> int:
+def count_plays(rows: float, pace: float) -> int:
     """Return how many rows are expected to be played of so many, one in ``pace``: at least 1."""
     return max(1, round(rows / pace))
 
 
-def means_drift(means: Floats) -> bool:
+def is_drift(means: Floats) -> bool:
     """Tell whether the means of successive segments drift rather than jump; ``Problem.drifts`` says what that is."""
     if len(means) < MANY:
         return False
-    return bool(variation_of(means) / (len(means) - 1) < 0.25 * np.ptp(means, axis=0).max())
+    return bool(compute_variation(means) / (len(means) - 1) < 0.25 * np.ptp(means, axis=0).max())
 
 
-def variation_of(means: Floats) -> float:
+def compute_variation(means: Floats) -> float:
     """Return how far the means of successive segments move in all."""
     return float(np.abs(np.diff(means, axis=0)).max(axis=1).sum())
 
 
-def refuse_more_arms(arms: int, horizon: int) -> None:
+def check_arm_count(arms: int, horizon: int) -> None:
     """Refuse more arms than there are steps."""
     if horizon < arms:
         raise UserError(f"horizon {horizon} is shorter than the number of arms {arms}: not every arm could be tried")
 
 
-def checked_starts(given: ArrayLike, segments: int, horizon: int) -> Ints:
+def check_starts(given: ArrayLike, segments: int, horizon: int) -> Ints:
     """Return when segments start, one for each row of means."""
-    begins = _validation.starts("starts", given, horizon)
+    begins = _validation.check_starts("starts", given, horizon)
     if begins.size != segments:
         raise UserError(f"{begins.size} starts, but means have {segments} rows: give one start per segment")
     return begins
 
 
-def _refuse_what_does_not_fit(each: Sequence[Corruption], rewards: Rewards, liars: float) -> None:
+def _check_rewards_fit(each: Sequence[Corruption], rewards: Rewards, liars: float) -> None:
     """Refuse rewards of any size that would have to be rounded to bits, and liars whose lies may be of any size."""
     noisy = [isinstance(one, Noise) for one in each]
     if isinstance(rewards, Gaussian) and not all(noisy):
@@ -244,7 +252,7 @@ def _refuse_what_does_not_fit(each: Sequence[Corruption], rewards: Rewards, liar
         raise UserError("liars: under noise a report may be any number, and a lie, too; leave them out")
 
 
-def seen_through(each: Sequence[Corruption], means: Floats) -> Floats:
+def compute_feedback_means(each: Sequence[Corruption], means: Floats) -> Floats:
     """Return the feedback means, arm by arm; all arms with one corruption at once."""
     seen = np.empty_like(means)
     for g in {id(one): one for one in each}.values():
@@ -259,7 +267,7 @@ def seen_through(each: Sequence[Corruption], means: Floats) -> Floats:
     return seen
 
 
-def _with_liars(seen: Floats, means: Floats, corruption: Sequence[Corruption], share: float) -> Floats:
+def _add_liars(seen: Floats, means: Floats, corruption: Sequence[Corruption], share: float) -> Floats:
     """Return the feedback means if a share of the reports are lies against the best arm, and for the others."""
     best = means == means.max(axis=1, keepdims=True)
     rising = np.array([one.increasing for one in corruption])

@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike
 from maskedbandits import _validation
 from maskedbandits.corruption import IDENTITY, Corruption
 from maskedbandits.errors import UserError, check_int
-from maskedbandits.problems.problem import Floats, Ints, Problem, Rows, refuse_more_arms, seen_through
+from maskedbandits.problems.problem import Floats, Ints, Problem, Rows, check_arm_count, compute_feedback_means
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,17 +40,17 @@ class Replay(Problem):
         *,
         periods: int | ArrayLike = 1,
     ) -> None:
-        table = _validation.table("outcomes", outcomes, "round")
+        table = _validation.check_table("outcomes", outcomes, "round")
         table.flags.writeable = False
         starts = _check_periods(periods, len(table))
         counts = np.diff(np.append(starts, len(table)))
         super().__init__(np.add.reduceat(table, starts) / counts[:, None], starts, len(table), corruption)
-        _refuse_noise(self)
+        _check_noiseless(self)
         object.__setattr__(self, "outcomes", table)
 
     def rows(self, *, masked: bool) -> Rows:
         """Return what is played: a row for each round."""
-        seen = seen_through(self.corruption, self.outcomes) if masked else self.outcomes.copy()
+        seen = compute_feedback_means(self.corruption, self.outcomes) if masked else self.outcomes.copy()
         lost = self._of_the_best()[:, None] - self.outcomes
         return Rows(np.arange(self.horizon + 1), seen, lost, np.repeat(self.gaps > 0.0, self.lengths, axis=0))
 
@@ -64,7 +64,7 @@ class Replay(Problem):
         brought = (
             self.outcomes.mean(axis=1) if arm is None else self.outcomes[:, check_int("arm", arm, 0, self.arms - 1)]
         )
-        return _until(self._of_the_best() - brought, times)
+        return _sum_until(self._of_the_best() - brought, times)
 
     @property
     def best_fixed(self) -> int:
@@ -88,14 +88,17 @@ class Log(Problem):
         arms: int | None = None,
         periods: int | ArrayLike = 1,
     ) -> None:
-        picked, brought = _validation.whole_numbers("chosen", chosen), _validation.shares("rewards", rewards, "round")
+        picked, brought = (
+            _validation.check_ints("chosen", chosen),
+            _validation.check_shares("rewards", rewards, "round"),
+        )
         _validation.refuse_other_lengths("chosen", picked, "rewards", brought)
         count = int(picked.max()) + 1 if arms is None else check_int("arms", arms)
-        refuse_more_arms(count, picked.size)
-        _validation.arms("chosen", picked, count, "round")
+        check_arm_count(count, picked.size)
+        _validation.check_arms("chosen", picked, count, "round")
         starts = _check_periods(periods, picked.size)
-        super().__init__(_means_of(picked, brought, starts, count), starts, picked.size, corruption)
-        _refuse_noise(self)
+        super().__init__(_compute_means(picked, brought, starts, count), starts, picked.size, corruption)
+        _check_noiseless(self)
         for name, value in (("chosen", picked), ("rewards", brought)):
             value.flags.writeable = False
             object.__setattr__(self, name, value)
@@ -126,13 +129,13 @@ class Log(Problem):
         if masked:
             each = np.zeros((self.horizon, self.arms))
             each[np.arange(self.horizon), self.chosen] = self.rewards
-            seen = seen_through(self.corruption, each)[np.arange(self.horizon), self.chosen]
+            seen = compute_feedback_means(self.corruption, each)[np.arange(self.horizon), self.chosen]
         lost = np.repeat(self.best, self.lengths) - self.rewards
         worse = np.repeat(self.gaps > 0.0, self.lengths, axis=0)[np.arange(self.horizon), self.chosen]
         return Rows(np.arange(self.horizon + 1), seen[:, None], lost[:, None], worse[:, None])
 
 
-def _refuse_noise(problem: Problem) -> None:
+def _check_noiseless(problem: Problem) -> None:
     if problem.is_noisy:
         raise UserError("corruption: what was recorded is replayed in bits, without noise; give a RandomizedResponse")
 
@@ -142,10 +145,10 @@ def _check_periods(periods: int | ArrayLike, rounds: int) -> Ints:
     if np.ndim(periods) == 0:
         count = check_int("periods", periods, 1, rounds)
         return np.arange(count) * rounds // count
-    return _validation.starts("periods", periods, rounds)
+    return _validation.check_starts("periods", periods, rounds)
 
 
-def _means_of(chosen: Ints, rewards: Floats, starts: Ints, arms: int) -> Floats:
+def _compute_means(chosen: Ints, rewards: Floats, starts: Ints, arms: int) -> Floats:
     """Return the mean reward of each arm in each period; 0 of one that was not chosen in it."""
     place = (np.searchsorted(starts, np.arange(chosen.size), side="right") - 1) * arms + chosen
     size = starts.size * arms
@@ -155,5 +158,5 @@ def _means_of(chosen: Ints, rewards: Floats, starts: Ints, arms: int) -> Floats:
     return means
 
 
-def _until(lost: Floats, times: ArrayLike) -> Floats:
-    return np.asarray(np.concatenate([[0.0], np.cumsum(lost)])[_validation.whole_numbers("times", times)])
+def _sum_until(lost: Floats, times: ArrayLike) -> Floats:
+    return np.asarray(np.concatenate([[0.0], np.cumsum(lost)])[_validation.check_ints("times", times)])

@@ -12,7 +12,7 @@ from typing import ClassVar
 import numpy as np
 
 from maskedbandits.corruption import BOUNDED
-from maskedbandits.errors import WrongValueError, number
+from maskedbandits.errors import WrongValueError, check_number
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Beta:
     sigma: ClassVar[float] = BOUNDED  # all that a policy knows of them is that they are in [0, 1]
 
     def __post_init__(self) -> None:
-        value = number("concentration", self.concentration, 1e-3, 1e9)
+        value = check_number("concentration", self.concentration, 1e-3, 1e9)
         object.__setattr__(self, "concentration", value)
 
     def draw(self, generator: np.random.Generator, mean: float) -> float:
@@ -51,7 +51,7 @@ class Gaussian:
     sigma: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "sigma", number("sigma", self.sigma, 0.0, 1e6, above=True))
+        object.__setattr__(self, "sigma", check_number("sigma", self.sigma, 0.0, 1e6, above=True))
 
     def draw(self, generator: np.random.Generator, mean: float) -> float:
         """Draw a reward."""

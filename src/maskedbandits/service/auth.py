@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from maskedbandits.errors import UserError, WrongValueError, line, nearest, shown
+from maskedbandits.errors import UserError, WrongValueError, abbreviate, check_line, suggest_nearest
 from maskedbandits.service.http import Header, RequestError, Response, retry_later
 from maskedbandits.service.rate_limits import ClientAddresses, TokenBuckets, address_block, bucket_name
 from maskedbandits.service.server import logging
@@ -77,7 +77,7 @@ def hash_key(key: str) -> bytes:
 def create_key(store: Store, role: str, name: str | None, hour: int) -> tuple[str, str]:
     """Create a key; return its name and the key itself, which is not stored."""
     if role not in ROLE_RIGHTS:
-        raise UserError(f"no role is called {role!r}{nearest(role, ROLES)}")
+        raise UserError(f"no role is called {role!r}{suggest_nearest(role, ROLES)}")
     name = secrets.token_hex(4) if name is None else _check_name(name)
     key = PREFIX + secrets.token_urlsafe(KEY_BYTES)
     store.add_key(name, role, hash_key(key), hour)
@@ -85,7 +85,7 @@ def create_key(store: Store, role: str, name: str | None, hour: int) -> tuple[st
 
 
 def _check_name(name: str) -> str:
-    if len(line("name", name)) > MAX_NAME_LENGTH or not name.isascii() or " " in name:
+    if len(check_line("name", name)) > MAX_NAME_LENGTH or not name.isascii() or " " in name:
         raise WrongValueError("name", name, f"at most {MAX_NAME_LENGTH} letters without blanks, such as shop-web")
     return name
 
@@ -116,7 +116,7 @@ class ApiKeys:
         for row in valid:
             if row.role not in ROLE_RIGHTS and row.id not in self._roleless:
                 self._roleless.add(row.id)
-                logging.event("key has an unknown role, and no rights", key=row.id, role=shown(row.role))
+                logging.event("key has an unknown role, and no rights", key=row.id, role=abbreviate(row.role))
         self._cache = {}
         self.is_open = self._is_loopback and not rows
 

@@ -9,10 +9,10 @@ from typing import Any, Self
 import msgspec
 from msgspec import Struct
 
-from maskedbandits._validation import parts_of_one
+from maskedbandits._validation import check_parts_of_one
 from maskedbandits.contextual import Contextual
 from maskedbandits.device.protocol import Timing
-from maskedbandits.errors import UserError, WrongValueError, check_int, nearest
+from maskedbandits.errors import UserError, WrongValueError, check_int, suggest_nearest
 from maskedbandits.policies import Policy, check_policy, kind_of
 from maskedbandits.service.arm_selection import PARTS, to_parts
 from maskedbandits.service.schemas import (
@@ -111,7 +111,10 @@ class StoredConfig(Struct, frozen=True):
                 raise UserError("shares are those of groups, and there are none: leave them out, or name groups")
             return
         check_groups(self.groups)
-        if self.shares is not None and parts_of_one("shares", self.shares, len(self.groups)).min() < MIN_GROUP_SHARE:
+        if (
+            self.shares is not None
+            and check_parts_of_one("shares", self.shares, len(self.groups)).min() < MIN_GROUP_SHARE
+        ):
             raise UserError(f"shares: nobody learns of a group so small: give each at least {MIN_GROUP_SHARE}")
 
     def _check_parameters(self, arms: int) -> None:
@@ -122,7 +125,7 @@ class StoredConfig(Struct, frozen=True):
             if name == LIBRARY_ONLY:
                 raise UserError(f"parameter {name!r}: reports expire with their tokens here; set expires_after instead")
             if name not in kind.parameters:  # among them arms and corruption, which have fields of their own
-                raise UserError(f"{self.policy} has no parameter {name!r}{nearest(name, known)}")
+                raise UserError(f"{self.policy} has no parameter {name!r}{suggest_nearest(name, known)}")
             if name in NUMBERS_ONLY and given[name] is not None:
                 raise UserError(f"parameter {name!r} is for feedback of any size, and reports are bits: leave it out")
         if "window" in kind.parameters:

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from maskedbandits.errors import UserError, nearest
+from maskedbandits.errors import UserError, suggest_nearest
 from maskedbandits.policies import Policy
 from maskedbandits.service.arm_selection import ArmSelector
 from maskedbandits.service.clock import Clock
@@ -58,7 +58,7 @@ class ArmTable:
         unknown = next((name for name in names if name not in self.index), None)
         if unknown is not None:
             known = [self.names[arm] for arm in self.open[:20]]
-            hint = nearest(unknown, known) if may_read else UNLISTED
+            hint = suggest_nearest(unknown, known) if may_read else UNLISTED
             raise UserError(f"eligible_arms: no arm is called {unknown!r}{hint}")
         eligible = {self.index[name] for name in names} & set(self.open)
         if not eligible:
@@ -73,7 +73,7 @@ class ArmTable:
         """Return the index of an open arm."""
         if self.index.get(name) not in self.open:
             known = [self.names[arm] for arm in self.open]
-            raise UserError(f"no open arm is called {name!r}{nearest(name, known[:20])}")
+            raise UserError(f"no open arm is called {name!r}{suggest_nearest(name, known[:20])}")
         return self.index[name]
 
 

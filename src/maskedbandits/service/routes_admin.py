@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from maskedbandits.errors import nearest
+from maskedbandits.errors import suggest_nearest
 from maskedbandits.service.http import Request, RequestError, Response, RouteTable, json_response, retry_later
 from maskedbandits.service.schemas import (
     ArmAnswer,
@@ -162,7 +162,7 @@ class AdminRoutes:
         """Retire an arm."""
         experiment, name = await self._resolve(request), request.params["arm"]
         if name not in experiment.arms.index:
-            raise RequestError(404, f"no arm is called {name!r}{nearest(name, experiment.arms.names[:20])}")
+            raise RequestError(404, f"no arm is called {name!r}{suggest_nearest(name, experiment.arms.names[:20])}")
         if experiment.arms.index[name] not in experiment.arms.open:
             raise RequestError(409, f"the arm {name!r} is retired already: nothing is to be done")
         with _translate_conflicts():

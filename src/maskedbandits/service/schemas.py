@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeVar
 import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType, inspect
 
-from maskedbandits.errors import UserError, WrongValueError, check_int, line, nearest, number
+from maskedbandits.errors import UserError, WrongValueError, check_int, check_line, check_number, suggest_nearest
 from maskedbandits.privacy.exact import MAX_EPSILON
 from maskedbandits.service.report_status import REPORT_STATUSES
 
@@ -353,7 +353,7 @@ WITHOUT_TOKEN = ReportRequest("", INVALID_BIT)  # in place of a report without a
 
 def to_millionths(name: str, epsilon: float) -> int:
     """Return an epsilon in millionths, or refuse one that is no whole number of them: tokens carry no other."""
-    rounded = round(number(name, epsilon, 0, MAX_EPSILON, above=True) * MILLION)
+    rounded = round(check_number(name, epsilon, 0, MAX_EPSILON, above=True) * MILLION)
     if rounded / MILLION != epsilon:  # both sides are the float that is nearest to the same decimal
         raise WrongValueError(name, epsilon, "a multiple of one millionth")
     return rounded
@@ -369,7 +369,7 @@ def check_experiment(config: ExperimentConfig) -> None:
         twice = Counter(names).most_common(1)[0][0]
         raise UserError(f"two arms are called {twice!r}: give each a name of its own")
     if config.default_arm is not None and config.default_arm not in names:
-        some = nearest(config.default_arm, names[:20])  # comparing thousands of names would take long
+        some = suggest_nearest(config.default_arm, names[:20])  # comparing thousands of names would take long
         raise UserError(f"default_arm = {config.default_arm!r} is none of the arms{some}")
     check_times(config.report_after, config.expires_after)
 
@@ -379,7 +379,7 @@ def check_groups(groups: list[str]) -> None:
     if not 2 <= len(groups) <= MAX_GROUPS:
         raise UserError(f"groups: give the names of 2 to {MAX_GROUPS}, or leave them out")
     for name in groups:
-        line("groups", name)
+        check_line("groups", name)
     if len(set(groups)) < len(groups):
         twice = Counter(groups).most_common(1)[0][0]
         raise UserError(f"two groups are called {twice!r}: give each a name of its own")
@@ -387,7 +387,7 @@ def check_groups(groups: list[str]) -> None:
 
 def check_arm(arm: NewArm) -> None:
     """Check that a name fits on one line of a terminal or a page."""
-    line("name", arm.name)
+    check_line("name", arm.name)
 
 
 def check_source_limit(limit: SourceLimit) -> None:
@@ -470,11 +470,11 @@ def explain_mismatch(wanted: Any, text: str) -> str:
         kind = _unwrap(_type_at(wanted, path))
         known = [field.encode_name for field in kind.fields] if isinstance(kind, inspect.StructType) else []
         where = "" if path == "$" else f" of {path.removeprefix('$.')}"
-        return f"no field{where} is called {what!r}{nearest(what, known)}"
+        return f"no field{where} is called {what!r}{suggest_nearest(what, known)}"
     if found := WRONG_CHOICE.match(text):
         kind = _unwrap(_type_at(wanted, found["path"] or "$"))
         if isinstance(kind, inspect.LiteralType):
-            return f"the body does not fit: {text}{nearest(found['what'][1:-1], map(str, kind.values))}"
+            return f"the body does not fit: {text}{suggest_nearest(found['what'][1:-1], map(str, kind.values))}"
     if found := WRONG_PATTERN.match(text):
         kind = _type_at(wanted, found["path"] or "$")
         if isinstance(kind, inspect.Metadata):

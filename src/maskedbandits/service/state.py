@@ -24,7 +24,7 @@ from maskedbandits import fingerprint
 from maskedbandits._numba.state import Ints
 from maskedbandits.contextual import Contextual, make_contextual
 from maskedbandits.contextual import serialization as contextual
-from maskedbandits.errors import UserError, nearest
+from maskedbandits.errors import UserError, suggest_nearest
 from maskedbandits.policies import KINDS, Policy, kind_of, make_policy, serialization
 from maskedbandits.privacy import Randomizer
 from maskedbandits.service.group_queries import unpack_questions
@@ -81,7 +81,7 @@ def explain_refusal(name: str) -> str:
 def check_offered(name: str) -> None:
     """Raise an error if a policy is not offered."""
     if name not in KINDS:
-        raise UserError(f"no policy is called {name!r}{nearest(name, list_offered())}")
+        raise UserError(f"no policy is called {name!r}{suggest_nearest(name, list_offered())}")
     if reason := explain_refusal(name):
         raise UserError(f"policy = {name!r} is not offered here: {reason}; take one of {', '.join(list_offered())}")
 

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from maskedbandits.errors import UserError, check_int, number
+from maskedbandits.errors import UserError, check_int, check_number
 from maskedbandits.policies.pending import check_expire_after
-from maskedbandits.simulation.kernels import Mail, mail
+from maskedbandits.simulation.kernels import Mail, make_mail
 
 Delays = int | Sequence[int] | tuple[str, float] | None
-LONGEST = 1 << 40  # steps that a report may take
+MAX_DELAY_STEPS = 1 << 40  # steps that a report may take
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,14 +32,14 @@ class Delay:
             return int(generator.choice(self.steps))
         return int(generator.geometric(1.0 / (1.0 + self.mean))) - 1
 
-    def mail(self, horizon: int, segments: NDArray[np.int64]) -> Mail:
+    def make_mail(self, horizon: int, segments: NDArray[np.int64]) -> Mail:
         """Return an empty mail for such reports, to a policy that begins segments at these decisions."""
-        return mail(self.steps, self.mean, horizon, self.lost, segments)
+        return make_mail(self.steps, self.mean, horizon, self.lost, segments)
 
 
 def check_delay(delay: Delays, lost: float = 0.0, expire_after: int | None = None) -> Delay | None:
     """Return how reports arrive, as somebody has given it; None if all arrive at once."""
-    share = number("lost", lost, 0.0, 1.0)
+    share = check_number("lost", lost, 0.0, 1.0)
     after = check_expire_after("expire_after", expire_after)
     given = {"delay": delay is not None, "lost": share > 0.0, "expire_after": after is not None}
     if not any(given.values()):
@@ -48,12 +48,16 @@ def check_delay(delay: Delays, lost: float = 0.0, expire_after: int | None = Non
     if isinstance(delay, str) or (isinstance(delay, tuple) and delay and isinstance(delay[0], str)):
         if len(delay) != 2 or delay[0] != "geometric":
             raise UserError(f"delay = {delay!r}: give a number of steps, a list of them, or ('geometric', mean)")
-        mean = number("the mean delay", delay[1], 0.0, 1e9, above=True)
+        mean = check_number("the mean delay", delay[1], 0.0, 1e9, above=True)
         return Delay(np.zeros(0, dtype=np.int64), mean, share, after, words)
     each = 0 if delay is None else delay
     steps = list(each) if isinstance(each, Sequence | np.ndarray) else [each]
     if not steps:
         raise UserError("delay is an empty list: give numbers of steps")
     return Delay(
-        np.array([check_int("delay", one, 0, LONGEST) for one in steps], dtype=np.int64), 0.0, share, after, words
+        np.array([check_int("delay", one, 0, MAX_DELAY_STEPS) for one in steps], dtype=np.int64),
+        0.0,
+        share,
+        after,
+        words,
     )

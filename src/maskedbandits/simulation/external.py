@@ -22,18 +22,18 @@ from typing import Any, Protocol, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from maskedbandits.errors import UserError, shown
+from maskedbandits.errors import UserError, abbreviate
 from maskedbandits.fingerprint import Origin, trace
 from maskedbandits.problems import Log, Problem
 
-TOLD = ("arms", "corruption", "horizon")  # to whom asks for them by name
-OFTEN = 1 << 10  # steps between two looks at how far it is
+KNOWN_PARAMETERS = ("arms", "corruption", "horizon")  # to whom asks for them by name
+PROGRESS_STEPS = 1 << 10  # steps between two looks at how far it is
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-class Chooser(Protocol):
+class ExternalPolicy(Protocol):
     """What can be played."""
 
     def choose(self) -> int:
@@ -43,7 +43,7 @@ class Chooser(Protocol):
         """Take in the feedback of a pull."""
 
 
-Factory = Callable[..., Chooser]
+Factory = Callable[..., ExternalPolicy]
 
 
 def is_factory(policy: object) -> bool:
@@ -51,40 +51,40 @@ def is_factory(policy: object) -> bool:
     return callable(policy) and not isinstance(policy, str)
 
 
-def made(factory: Factory, problem: Problem, generator: np.random.Generator) -> Chooser:
+def build_policy(factory: Factory, problem: Problem, generator: np.random.Generator) -> ExternalPolicy:
     """Return a fresh policy."""
-    told = check(factory, problem)
+    told = bind_parameters(factory, problem)
     try:
         policy = factory(generator, **told)
     except Exception as error:
-        raise failure(name_of(factory), error) from error
+        raise describe_failure(get_name(factory), error) from error
     for name in ("choose", "observe"):
         if not callable(getattr(policy, name, None)):
             raise UserError(
-                f"{name_of(factory)} made {shown(policy)}, which has no {name}(): give it choose and observe"
+                f"{get_name(factory)} made {abbreviate(policy)}, which has no {name}(): give it choose and observe"
             )
     return policy
 
 
-def check(factory: Factory, problem: Problem) -> dict[str, Any]:
+def bind_parameters(factory: Factory, problem: Problem) -> dict[str, Any]:
     """Refuse a function that cannot be called with what it is given, and return what it is told of a problem.
 
     Where Python cannot tell, it is called.
     """
-    function = factory.found() if isinstance(factory, Named) else factory
-    given = factory.parameters if isinstance(factory, Named) else {}
+    function = factory.resolve() if isinstance(factory, NamedFactory) else factory
+    given = factory.parameters if isinstance(factory, NamedFactory) else {}
     known = {"arms": problem.arms, "corruption": problem.corruption, "horizon": problem.expected_plays}
-    told = {name: known[name] for name in TOLD if name in asked_by(function)}
+    told = {name: known[name] for name in KNOWN_PARAMETERS if name in list_parameters(function)}
     try:
         inspect.signature(function).bind(None, **given, **told)
     except TypeError as error:
-        raise UserError(f"{name_of(factory)} cannot be called with a generator of random numbers: {error}") from error
+        raise UserError(f"{get_name(factory)} cannot be called with a generator of random numbers: {error}") from error
     except ValueError:
         pass
     return told
 
 
-def failure(what: str, error: BaseException) -> UserError:
+def describe_failure(what: str, error: BaseException) -> UserError:
     """Return somebody else's mistake in one line: what failed, why, and in which line of which file."""
     where = traceback.extract_tb(error.__traceback__)[-1]
     file = "" if isinstance(error, SyntaxError) else f" ({Path(where.filename).name}, line {where.lineno})"
@@ -92,7 +92,7 @@ def failure(what: str, error: BaseException) -> UserError:
     return UserError(f"{what} failed: {type(error).__name__}{f': {why}' if why else ''}{file}")
 
 
-def asked_by(factory: Factory) -> set[str]:
+def list_parameters(factory: Factory) -> set[str]:
     """Return the parameters that a function has by name, beside the first; none where Python cannot tell."""
     try:
         parameters = list(inspect.signature(factory).parameters.values())
@@ -101,7 +101,7 @@ def asked_by(factory: Factory) -> set[str]:
     return {each.name for each in parameters[1:] if each.kind is not each.VAR_KEYWORD}
 
 
-def find(name: str, folder: Path) -> Factory:
+def import_factory(name: str, folder: Path) -> Factory:
     """Return the function that ``package.module:factory`` names; the module is in the folder, or is installed."""
     module, _, attribute = name.partition(":")
     if not all(part.isidentifier() for part in [*module.split("."), attribute]):
@@ -109,7 +109,7 @@ def find(name: str, folder: Path) -> Factory:
     found = _import_module(name, module, folder)
     factory = getattr(found, attribute, None)
     if not callable(factory):
-        raise UserError(f"{name}: {module} has no function {shown(attribute)}")
+        raise UserError(f"{name}: {module} has no function {abbreviate(attribute)}")
     return cast("Factory", factory)
 
 
@@ -121,13 +121,13 @@ def _import_module(name: str, module: str, folder: Path) -> ModuleType:
         remedy = f"put {module}.py beside the file, or install it" if error.name == module else "install it"
         raise UserError(f"{name}: cannot be imported: {error}; {remedy}") from error
     except (Exception, SystemExit) as error:
-        raise failure(f"{name}: the import of {module}", error) from error
+        raise describe_failure(f"{name}: the import of {module}", error) from error
     finally:
         sys.path.remove(str(folder))
 
 
 @dataclass(frozen=True)
-class Named:
+class NamedFactory:
     """What ``package.module:factory`` names, with parameters: another process that is sent it finds it for itself."""
 
     name: str
@@ -138,13 +138,13 @@ class Named:
     def __name__(self) -> str:
         return self.name
 
-    def found(self) -> Factory:
+    def resolve(self) -> Factory:
         """Return the function itself."""
-        return find(self.name, self.folder)
+        return import_factory(self.name, self.folder)
 
     def origin(self) -> Origin:
         """Return where its code comes from: if that changes, so may the numbers."""
-        factory = self.found()
+        factory = self.resolve()
         module, _, attribute = self.name.partition(":")
         origin = trace((sys.modules[module], [attribute]), (factory, None))
         for name in {each.partition(".")[0] for each in origin.modules}:
@@ -160,17 +160,17 @@ class Named:
                 f"{self.name}: another {module} was imported before, from {loaded}: run the experiment in a new process"
             )
 
-    def __call__(self, generator: np.random.Generator, **told: Any) -> Chooser:
+    def __call__(self, generator: np.random.Generator, **told: Any) -> ExternalPolicy:
         """Make a policy."""
-        return self.found()(generator, **self.parameters, **told)
+        return self.resolve()(generator, **self.parameters, **told)
 
 
-def name_of(factory: Factory) -> str:
+def get_name(factory: Factory) -> str:
     """Return what a function is called."""
     return str(getattr(factory, "__name__", type(factory).__name__))
 
 
-class Play:
+class ExternalRuns:
     """Runs of a policy from outside on a problem."""
 
     def __init__(self, factory: Factory, problem: Problem, times: Ints) -> None:
@@ -178,7 +178,7 @@ class Play:
         self.rows = problem.rows(masked=True)
         self.starts = self.rows.starts.tolist()
         self.chosen = problem.chosen if isinstance(problem, Log) else None
-        self.last: Chooser | None = None
+        self.last: ExternalPolicy | None = None
 
     def run(
         self,
@@ -211,33 +211,33 @@ class Play:
                 regret[following] = total
                 over_time[following] += pulls
                 following += 1
-            if step % OFTEN == 0:
+            if step % PROGRESS_STEPS == 0:
                 tell(step)
         tell(self.problem.horizon)
 
-    def _fresh(self, generator: np.random.Generator) -> Chooser:
-        policy = made(self.factory, self.problem, generator)
+    def _fresh(self, generator: np.random.Generator) -> ExternalPolicy:
+        policy = build_policy(self.factory, self.problem, generator)
         if policy is self.last:
-            raise UserError(f"{name_of(self.factory)} made the same object for two runs: make a fresh one for each")
+            raise UserError(f"{get_name(self.factory)} made the same object for two runs: make a fresh one for each")
         self.last = policy
         return policy
 
-    def _choose(self, policy: Chooser) -> int:
+    def _choose(self, policy: ExternalPolicy) -> int:
         try:
             arm = policy.choose()
         except Exception as error:
-            raise failure(f"{name_of(self.factory)}: choose()", error) from error
+            raise describe_failure(f"{get_name(self.factory)}: choose()", error) from error
         try:
             found = -1 if isinstance(arm, bool) else operator.index(arm)
         except TypeError:
             found = -1
         if not 0 <= found < self.problem.arms:
             expected = f"a whole number from 0 to {self.problem.arms - 1}"
-            raise UserError(f"{name_of(self.factory)}: choose() returned {shown(arm)}: expected {expected}")
+            raise UserError(f"{get_name(self.factory)}: choose() returned {abbreviate(arm)}: expected {expected}")
         return found
 
-    def _observe(self, policy: Chooser, arm: int, feedback: float) -> None:
+    def _observe(self, policy: ExternalPolicy, arm: int, feedback: float) -> None:
         try:
             policy.observe(arm, feedback)
         except Exception as error:
-            raise failure(f"{name_of(self.factory)}: observe({arm}, {feedback:g})", error) from error
+            raise describe_failure(f"{get_name(self.factory)}: observe({arm}, {feedback:g})", error) from error

@@ -27,8 +27,8 @@ from maskedbandits.problems.rewards import Beta, Gaussian, Rewards
 
 NONE = -1
 NO_SEGMENTS = np.zeros(0, dtype=np.int64)
-MOST_BUCKETS = 1 << 16
-MOST_PLACES = 1 << 26  # which take up 2 GiB
+MAX_BUCKETS = 1 << 16
+MAX_REPORTS = 1 << 26  # which take up 2 GiB
 
 
 class Mail(NamedTuple):
@@ -36,7 +36,7 @@ class Mail(NamedTuple):
 
     heads: Ints  # the first of each bucket
     nexts: Ints  # the one after each, in its bucket or among free places
-    free: Ints  # (1,) the first free place
+    free: Ints  # (1,) the first free index
     dues: Ints
     arms: Ints
     feedbacks: Floats
@@ -46,16 +46,16 @@ class Mail(NamedTuple):
     segments: Ints  # decisions at which the policy begins a segment of its plan, where reports are lost
 
 
-def mail(delays: Ints, mean: float, horizon: int, lost: float = 0.0, segments: Ints = NO_SEGMENTS) -> Mail:
+def make_mail(delays: Ints, mean: float, horizon: int, lost: float = 0.0, segments: Ints = NO_SEGMENTS) -> Mail:
     """Return an empty mail, for delays drawn from these, or geometric ones of a mean; some reports are lost."""
     longest = int(min(delays.max(), horizon)) if delays.size else int(8.0 * mean) + 1024
     places = min(longest, horizon) + 2
-    if places > MOST_PLACES:
+    if places > MAX_REPORTS:
         raise UserError(f"so long a delay leaves {places:,} reports under way at once: give a shorter one")
     nexts = np.arange(1, places + 1)
     nexts[-1] = NONE
     return Mail(
-        heads=np.full(min(1 << (places - 1).bit_length(), MOST_BUCKETS), NONE),
+        heads=np.full(min(1 << (places - 1).bit_length(), MAX_BUCKETS), NONE),
         nexts=nexts,
         free=np.zeros(1, dtype=np.int64),
         dues=np.zeros(places, dtype=np.int64),
@@ -73,25 +73,25 @@ def _delay(state: Arms, mail: Mail) -> int:
     """Draw a delay."""
     if mail.delays.size == 1:
         return mail.delays[0]
-    lot = rng.uniform(state.rng)
+    draw = rng.uniform(state.rng)
     if mail.delays.size > 1:
-        return mail.delays[int(lot * mail.delays.size)]
-    return int(min(math.log(1.0 - lot) / mail.decay[0], 1e15))
+        return mail.delays[int(draw * mail.delays.size)]
+    return int(min(math.log(1.0 - draw) / mail.decay[0], 1e15))
 
 
 @inlined
 def _send(mail: Mail, due: int, arm: int, feedback: float) -> bool:
     """Put a report in the mail, if there is room."""
-    place = mail.free[0]
-    if place == NONE:
+    index = mail.free[0]
+    if index == NONE:
         return False
     bucket = due & (mail.heads.size - 1)
-    mail.free[0] = mail.nexts[place]
-    mail.nexts[place] = mail.heads[bucket]
-    mail.heads[bucket] = place
-    mail.dues[place] = due
-    mail.arms[place] = arm
-    mail.feedbacks[place] = feedback
+    mail.free[0] = mail.nexts[index]
+    mail.nexts[index] = mail.heads[bucket]
+    mail.heads[bucket] = index
+    mail.dues[index] = due
+    mail.arms[index] = arm
+    mail.feedbacks[index] = feedback
     return True
 
 
@@ -100,20 +100,20 @@ def _deliver(state: Arms, mail: Mail, time: int) -> None:
     """Let the policy take in all reports that are due."""
     bucket = time & (mail.heads.size - 1)
     before = NONE
-    place = mail.heads[bucket]
-    while place != NONE:
-        following = mail.nexts[place]
-        if mail.dues[place] == time:
-            take_in(state, mail.arms[place], mail.feedbacks[place])
+    index = mail.heads[bucket]
+    while index != NONE:
+        following = mail.nexts[index]
+        if mail.dues[index] == time:
+            take_in(state, mail.arms[index], mail.feedbacks[index])
             if before == NONE:
                 mail.heads[bucket] = following
             else:
                 mail.nexts[before] = following
-            mail.nexts[place] = mail.free[0]
-            mail.free[0] = place
+            mail.nexts[index] = mail.free[0]
+            mail.free[0] = index
         else:
-            before = place
-        place = following
+            before = index
+        index = following
 
 
 @compiled
@@ -179,14 +179,14 @@ class Feedback(NamedTuple):
     scales: Floats  # (K,)
 
 
-def feedback(rewards: Rewards, each: Sequence[Corruption]) -> Feedback:
+def describe_feedback(rewards: Rewards, each: Sequence[Corruption]) -> Feedback:
     """Return how feedback of such rewards under such corruptions is drawn."""
     reward, width = BITS, 0.0
     if isinstance(rewards, Beta):
         reward, width = BETA, rewards.concentration
     elif isinstance(rewards, Gaussian):
         reward, width = NORMAL, rewards.sigma
-    noises = [_noise(one) for one in each]
+    noises = [_describe_noise(one) for one in each]
     return Feedback(
         reward=np.array([reward]),
         width=np.array([width]),
@@ -195,7 +195,7 @@ def feedback(rewards: Rewards, each: Sequence[Corruption]) -> Feedback:
     )
 
 
-def _noise(one: Corruption) -> tuple[int, float]:
+def _describe_noise(one: Corruption) -> tuple[int, float]:
     if isinstance(one, GaussianNoise):
         return NORMAL, one.sigma
     return (LAPLACE, one.scale) if isinstance(one, LaplaceNoise) else (BITS, 0.0)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maskedbandits._numba.state import select_state
-from maskedbandits._util.progress import Progress, shown
+from maskedbandits._util.progress import Progress, show_progress
 from maskedbandits.contextual import Contextual, one_for_all
 from maskedbandits.errors import UserError
 from maskedbandits.features import Featured
@@ -27,13 +27,20 @@ from maskedbandits.policies.groups import Groups, advance_groups
 from maskedbandits.policies.kernels import Tally, World, advance
 from maskedbandits.problems import ContextualProblem, FeaturedProblem, Log, Problem
 from maskedbandits.simulation.delays import Delay
-from maskedbandits.simulation.kernels import NO_SEGMENTS, Recorded, advance_late, advance_log, advance_noisy, feedback
+from maskedbandits.simulation.kernels import (
+    NO_SEGMENTS,
+    Recorded,
+    advance_late,
+    advance_log,
+    advance_noisy,
+    describe_feedback,
+)
 
-PAUSE = 1 << 18  # steps between two looks at whether to stop: some hundredths of a second
+STEPS_PER_CALL = 1 << 18  # steps between two looks at whether to stop: some hundredths of a second
 # Bounds remembered by a long run: they fit the processor's cache, and nearly all that are asked for are there.
-MEMO = 1 << 16
-AHEAD = 64  # runs that are seeded before the first is played: in a row that takes a third of the time
-OFTEN = 0.1  # seconds between two words about how far it is
+MAX_MEMO_ENTRIES = 1 << 16
+MAX_SEEDED_RUNS = 64  # runs that are seeded before the first is played: in a row that takes a third of the time
+PROGRESS_INTERVAL_S = 0.1  # seconds between two words about how far it is
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,12 +73,12 @@ class Order:
         """Steps in all."""
         return self.runs * self.problem.horizon
 
-    def lot(self, run: int, *within: int) -> np.random.SeedSequence:
+    def spawn_seed(self, run: int, *within: int) -> np.random.SeedSequence:
         """Return the seed of a run, or of something within it."""
         return np.random.SeedSequence(self.seed, spawn_key=(self.first_run + run, *within))
 
 
-def refuse_too_much(numbers: int) -> None:
+def check_result_size(numbers: int) -> None:
     """Refuse results that no machine could hold, rather than let the machine choke on them."""
     if numbers > 1 << 33:
         raise UserError(f"the results would take {numbers >> 27} GiB: ask for fewer runs or checkpoints")
@@ -85,7 +92,7 @@ class Runs(ABC):
         self.order, self.workers = order, workers
         self.times, self.horizon = order.times, problem.horizon
         groups = problem.groups if isinstance(problem, ContextualProblem) else 0
-        refuse_too_much(runs * (checkpoints * (groups + 1) + 2 * arms + 1) + workers * checkpoints * arms)
+        check_result_size(runs * (checkpoints * (groups + 1) + 2 * arms + 1) + workers * checkpoints * arms)
         self.group_regret = np.zeros((runs, checkpoints, groups))
         self.regret = np.zeros((runs, checkpoints))
         self.pulls = np.zeros((runs, arms), dtype=np.int64)
@@ -95,10 +102,10 @@ class Runs(ABC):
         self.kernel_seconds = [0.0] * workers
         self.stop = threading.Event()
 
-    def played(self, progress: Progress | bool | None) -> Simulation:
+    def play(self, progress: Progress | bool | None) -> Simulation:
         """Play all runs and return what came out."""
         started = time.perf_counter()
-        with shown(progress) as show:
+        with show_progress(progress) as show:
             if self.workers == 1:
                 self._play_here(show)
             else:
@@ -120,7 +127,7 @@ class Runs(ABC):
 
         def look() -> None:
             nonlocal told
-            if time.perf_counter() - told > OFTEN:
+            if time.perf_counter() - told > PROGRESS_INTERVAL_S:
                 show(int(self.done.sum()), self.order.steps)
                 told = time.perf_counter()
 
@@ -135,7 +142,7 @@ class Runs(ABC):
             }
             try:
                 while pending:
-                    finished, pending = wait(pending, timeout=OFTEN, return_when=FIRST_EXCEPTION)
+                    finished, pending = wait(pending, timeout=PROGRESS_INTERVAL_S, return_when=FIRST_EXCEPTION)
                     for future in finished:
                         future.result()
                     show(int(self.done.sum()), self.order.steps)
@@ -165,10 +172,10 @@ class Runs(ABC):
 
     def _advance(self, run: int, worker: int, look: Callable[[], None], advance: Callable[[int], None]) -> None:
         """Play a run on, with a pause now and then to see whether to stop."""
-        for pause in range(0, self.horizon + 1, PAUSE):
+        for pause in range(0, self.horizon + 1, STEPS_PER_CALL):
             if self.stop.is_set():
                 return
-            until = min(pause + PAUSE, self.horizon)
+            until = min(pause + STEPS_PER_CALL, self.horizon)
             before = time.thread_time()
             advance(until)
             self.kernel_seconds[worker] += time.thread_time() - before
@@ -196,7 +203,7 @@ class Batch(Runs):
         # what learns from nothing, or from rewards, sees no noise
         self.feedback = None
         if isinstance(problem, Problem) and problem.is_noisy and policy.sigma is not None:
-            self.feedback = feedback(problem.law, problem.corruption)
+            self.feedback = describe_feedback(problem.law, problem.corruption)
 
     @property
     def kernel(self) -> Any:
@@ -213,7 +220,7 @@ class Batch(Runs):
         """Compile, or load what is compiled."""
         arguments = (self.world, self.times, self.tally(0, 0), 0, *self.more())
         self.policy.entries.refuse_if_changed()
-        key = (self.policy.entries, self.kernel, _form(arguments))
+        key = (self.policy.entries, self.kernel, _describe_types(arguments))
         if key not in _READY:
             _READY[key] = self.policy.entries.compile_simulator(self.kernel, *arguments)
         self.start, self.advance = _READY[key]
@@ -222,9 +229,11 @@ class Batch(Runs):
         """Make everything that playing needs."""
         self.compile()
         # The memo only pays once it is warm: a short run gets a small one, which is quickly cleared.
-        memo = 1 << int(min(max(self.horizon // 8, 1 << 6), MEMO)).bit_length() - 1
+        memo = 1 << int(min(max(self.horizon // 8, 1 << 6), MAX_MEMO_ENTRIES)).bit_length() - 1
         self.states = [self._fresh(memo) for _ in range(self.workers)]
-        self.words = [rng.seed_words(self.order.lot(run)) for run in range(min(self.order.runs, AHEAD))]
+        self.words = [
+            rng.seed_words(self.order.spawn_seed(run)) for run in range(min(self.order.runs, MAX_SEEDED_RUNS))
+        ]
 
     def _fresh(self, memo: int) -> Any:
         """Return the state of a fresh policy."""
@@ -245,14 +254,14 @@ class Batch(Runs):
             return (self.log,)
         if self.feedback is not None:
             return (self.feedback,)
-        return () if self.order.delay is None else (self.order.delay.mail(self.horizon, self.segments),)
+        return () if self.order.delay is None else (self.order.delay.make_mail(self.horizon, self.segments),)
 
     def _play_one(self, run: int, worker: int, look: Callable[[], None]) -> None:
         """Play one run."""
         state, tally, more = self.states[worker], self.tally(run, worker), self.more(run)
-        state.rng[:] = self.words[run] if run < len(self.words) else rng.seed_words(self.order.lot(run))
+        state.rng[:] = self.words[run] if run < len(self.words) else rng.seed_words(self.order.spawn_seed(run))
         for group in range(1, state.scalars.size):
-            select_state(state, group).rng[:] = rng.seed_words(self.order.lot(run, group))
+            select_state(state, group).rng[:] = rng.seed_words(self.order.spawn_seed(run, group))
         self.start(state)
         advance, world, times = self.advance, self.world, self.times
         self._advance(run, worker, look, lambda until: advance(state, world, times, tally, until, *more))
@@ -277,15 +286,15 @@ class FeaturedBatch(Runs):
     def _play_one(self, run: int, worker: int, look: Callable[[], None]) -> None:
         """Play one run."""
         state, world, tally = self.policy.for_simulation(), self._world(), self.tally(run, worker)
-        state.rng[:] = rng.seed_words(self.order.lot(run))
+        state.rng[:] = rng.seed_words(self.order.spawn_seed(run))
         self._advance(run, worker, look, lambda until: features.advance(state, world, self.times, tally, until))
 
 
 _READY: dict[Any, tuple[Callable[[Any], None], Callable[..., None]]] = {}  # by policy, loop and what it is given
 
 
-def _form(value: Any) -> Any:
+def _describe_types(value: Any) -> Any:
     """Return what machine code depends on: kinds of arrays, not their contents; the compiler takes longer to tell."""
     if isinstance(value, np.ndarray):
         return value.dtype.char, value.ndim, value.flags.num
-    return (type(value), *map(_form, value)) if isinstance(value, tuple) else type(value)
+    return (type(value), *map(_describe_types, value)) if isinstance(value, tuple) else type(value)

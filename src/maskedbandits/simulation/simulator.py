@@ -10,18 +10,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from maskedbandits import _validation
-from maskedbandits._util.progress import Progress, shown
+from maskedbandits._util.progress import Progress, show_progress
 from maskedbandits.contextual import Contextual
-from maskedbandits.errors import UserError, WrongValueError, check_int
-from maskedbandits.errors import shown as in_short
+from maskedbandits.errors import UserError, WrongValueError, abbreviate, check_int
 from maskedbandits.features import Featured
 from maskedbandits.policies import Policy, kind_of, make_policy
 from maskedbandits.problems import ContextualProblem, FeaturedProblem, Gaussian, Log, Problem
 from maskedbandits.simulation import delays, external
 from maskedbandits.simulation.external import Factory
-from maskedbandits.simulation.runs import Batch, FeaturedBatch, Order, Simulation, refuse_too_much
+from maskedbandits.simulation.runs import Batch, FeaturedBatch, Order, Simulation, check_result_size
 
-__all__ = ["Simulation", "cores", "get_ready", "prepare_runs", "simulate"]
+__all__ = ["Simulation", "count_cores", "get_ready", "prepare_runs", "simulate"]
 
 
 def simulate(
@@ -96,7 +95,7 @@ def prepare_runs(
     if isinstance(problem, ContextualProblem):
         policy = _check_contextual(policy, problem, late)
     elif isinstance(problem, FeaturedProblem):
-        _refuse_misfit_of_features(policy, problem, late)
+        _check_features_fit(policy, problem, late)
     elif isinstance(problem, Problem):
         policy = _check_policy(policy, problem, late)
     else:
@@ -110,15 +109,15 @@ def prepare_runs(
         check_int("first_run", first_run, 0),
     )
     if isinstance(problem, FeaturedProblem) and isinstance(policy, Featured):
-        batch: Batch | FeaturedBatch = FeaturedBatch(order, problem, policy, _workers(threads, order.runs))
+        batch: Batch | FeaturedBatch = FeaturedBatch(order, problem, policy, _count_workers(threads, order.runs))
     elif isinstance(policy, (Policy, Contextual)):
-        batch = Batch(order, policy, _workers(threads, order.runs))
+        batch = Batch(order, policy, _count_workers(threads, order.runs))
     else:
         assert isinstance(problem, Problem)  # noqa: S101 -- others were refused what is none of theirs
         assert not isinstance(policy, (str, Featured))  # noqa: S101 -- as above
         return partial(_play_external, order, problem, policy)
     batch.get_ready()
-    return batch.played
+    return batch.play
 
 
 def _check_policy(
@@ -132,9 +131,11 @@ def _check_policy(
     if problem.is_noisy and late is not None:
         raise UserError(f"{late.words}: under noise reports come at once; leave it out, or take a RandomizedResponse")
     if isinstance(policy, str):
-        policy = make_policy(policy, arms=problem.arms, corruption=problem.corruption, **_told(policy, problem))
+        policy = make_policy(
+            policy, arms=problem.arms, corruption=problem.corruption, **_derive_parameters(policy, problem)
+        )
     if isinstance(policy, Policy) or not external.is_factory(policy):
-        _refuse_misfit(policy, problem)
+        _check_fits(policy, problem)
     elif late is not None and late.expire_after is not None:
         raise UserError("expire_after: a policy of your own decides by itself when to give up; leave it out")
     return policy
@@ -153,20 +154,20 @@ def _check_contextual(policy: object, problem: ContextualProblem, late: delays.D
         return policy
     if not isinstance(policy, Policy | str):
         raise UserError(
-            f"a problem with groups was given {in_short(policy)}: give a policy of make_contextual, or of make_policy "
-            "to play one arm for everybody"
+            f"a problem with groups was given {abbreviate(policy)}: give a policy of make_contextual, or of "
+            "make_policy to play one arm for everybody"
         )
     average = problem.averaged()  # is refused without a corruption
     if isinstance(policy, str):
         return make_policy(policy, arms=problem.arms, corruption=average.corruption)
-    _refuse_misfit(policy, average)
+    _check_fits(policy, average)
     return policy
 
 
-def _refuse_misfit_of_features(policy: object, problem: FeaturedProblem, late: delays.Delay | None) -> None:
+def _check_features_fit(policy: object, problem: FeaturedProblem, late: delays.Delay | None) -> None:
     """Refuse what does not fit a problem with features."""
     if not isinstance(policy, Featured):
-        raise UserError(f"a problem with features was given {in_short(policy)}: give a policy of make_featured")
+        raise UserError(f"a problem with features was given {abbreviate(policy)}: give a policy of make_featured")
     if (policy.arms, policy.features) != (problem.arms, problem.features):
         raise UserError(
             f"the policy has {policy.arms} arms and {policy.features} features, the problem {problem.arms} and "
@@ -176,9 +177,9 @@ def _refuse_misfit_of_features(policy: object, problem: FeaturedProblem, late: d
         raise UserError(f"{late.words}: reports of a problem with features come at once; leave it out")
 
 
-def _workers(threads: int | None, runs: int) -> int:
+def _count_workers(threads: int | None, runs: int) -> int:
     """Return how many threads play so many runs."""
-    return min(check_int("threads", cores() if threads is None else threads), runs)
+    return min(check_int("threads", count_cores() if threads is None else threads), runs)
 
 
 def get_ready(problem: Problem | ContextualProblem, policy: Policy | Contextual, *, only_new: bool = False) -> None:
@@ -188,25 +189,25 @@ def get_ready(problem: Problem | ContextualProblem, policy: Policy | Contextual,
         batch.compile()
 
 
-def _refuse_misfit(policy: object, problem: Problem) -> None:
+def _check_fits(policy: object, problem: Problem) -> None:
     """Refuse what is no policy of ours, or none for this problem."""
     if type(policy) is not Policy:
         raise UserError(
-            f"simulate was given {in_short(policy)}: give a policy of make_policy, a name, or a function that makes a "
-            "policy of your own, a fresh one for every run"
+            f"simulate was given {abbreviate(policy)}: give a policy of make_policy, a name, or a function that makes "
+            "a policy of your own, a fresh one for every run"
         )
     if policy.arms != problem.arms:
         raise UserError(f"the policy has {policy.arms} arms and the problem {problem.arms}: make one to fit")
-    _refuse_what_it_cannot_see(policy, problem)
+    _check_feedback_fits(policy, problem)
 
 
-def _told(name: str, problem: Problem) -> dict[str, Any]:
+def _derive_parameters(name: str, problem: Problem) -> dict[str, Any]:
     """Return what a policy has to know of a problem whose feedback is no bits: how far it strays."""
     known = problem.spread
     return {} if known is None or "sigma" not in kind_of(name).parameters else {"sigma": known.sigma}
 
 
-def _refuse_what_it_cannot_see(policy: Policy, problem: Problem) -> None:
+def _check_feedback_fits(policy: Policy, problem: Problem) -> None:
     """Refuse a policy that expects bits where there are none."""
     if policy.kind.sees_rewards and isinstance(problem.law, Gaussian):
         raise UserError(
@@ -221,22 +222,22 @@ def _refuse_what_it_cannot_see(policy: Policy, problem: Problem) -> None:
 def _play_external(order: Order, problem: Problem, factory: Factory, progress: Progress | bool | None) -> Simulation:
     """Play policies of somebody's own, one run after the other."""
     times, runs, late = order.times, order.runs, order.delay
-    refuse_too_much(runs * (times.size + 2 * problem.arms + 1))
+    check_result_size(runs * (times.size + 2 * problem.arms + 1))
     regret = np.zeros((runs, times.size))
     pulls, suboptimal = (np.zeros((runs, problem.arms), dtype=np.int64) for _ in range(2))
     over_time = np.zeros((times.size, problem.arms), dtype=np.int64)
-    play = external.Play(factory, problem, times)
+    play = external.ExternalRuns(factory, problem, times)
     started, cpu = time.perf_counter(), time.thread_time()
-    with shown(progress) as show:
+    with show_progress(progress) as show:
         for run in range(runs):
             tell = partial(lambda before, step: show(before + step, order.steps), run * problem.horizon)
             counted = regret[run], pulls[run], suboptimal[run], over_time
-            play.run(order.lot(run), late.draw if late else lambda world: 0, tell, counted)
+            play.run(order.spawn_seed(run), late.draw if late else lambda world: 0, tell, counted)
     seconds, spent = time.perf_counter() - started, time.thread_time() - cpu
     return Simulation(times, regret, pulls, suboptimal, over_time, seconds, spent)
 
 
-def cores() -> int:
+def count_cores() -> int:
     """Return on how many cores this process may run."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
@@ -245,7 +246,7 @@ def _check_times(checkpoints: int | ArrayLike, horizon: int) -> NDArray[np.int64
     if not hasattr(checkpoints, "__len__") or isinstance(checkpoints, str):
         count = min(check_int("checkpoints", checkpoints), horizon)
         return np.arange(1, count + 1, dtype=np.int64) * horizon // count
-    times = _validation.whole_numbers("checkpoints", checkpoints)
+    times = _validation.check_ints("checkpoints", checkpoints)
     if times.ndim != 1 or times.size < 1 or np.any(np.diff(times) <= 0):
         raise UserError("checkpoints: give a number of them, or whole numbers of steps, increasing")
     if times[0] < 1 or times[-1] > horizon:

@@ -16,21 +16,31 @@ the line at which the published one fails.
 """
 
 import math
+from collections.abc import Callable
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import logit
 
-from maskedbandits.errors import LARGEST, UserError, check_int, number
+from maskedbandits.errors import LARGEST, UserError, check_int, check_number
+from maskedbandits.math import confidence, kl
 from maskedbandits.problems import Log, Problem
-from maskedbandits.theory.interpreted import divergence, exploration
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 CANDIDATES = 128  # values of r tried between x and y: ten times as many lower the bound by at most 1 %
+
+
+def _vectorize(kernel: Callable[..., float]) -> Any:
+    """Return the formula of a kernel for arrays; one bound is not worth compiling for, so it is interpreted."""
+    return np.vectorize(getattr(kernel, "py_func", kernel), otypes=[np.float64])  # no py_func if compiling is off
+
+
+divergence = _vectorize(kl.divergence)
+exploration = _vectorize(confidence.exploration)
 
 
 def published_bound(problem: Problem, window: int) -> FloatArray:
@@ -41,7 +51,7 @@ def published_bound(problem: Problem, window: int) -> FloatArray:
     and T remain for it.
     """
     window = _check_window(problem, window)
-    pairs = suboptimal(problem)
+    pairs = list_suboptimal(problem)
     level = float(exploration(window, 3.0))
     with np.errstate(divide="ignore", invalid="ignore"):
         distance = divergence(pairs.x, pairs.y)
@@ -52,17 +62,17 @@ def published_bound(problem: Problem, window: int) -> FloatArray:
         learning = level / distance + np.sqrt(2.0 * math.pi * level / distance) * ratio + 2.0 * ratio**2
     learning[(pairs.x == 0.0) | (pairs.x == 1.0)] = math.inf
     waste = 4.0 * math.e * problem.horizon / (window * math.log(window)) if window > 1 else math.inf
-    bound = (problem.segments + 4) * window + waste + 5.0 + _per_arm(problem, pairs, learning)
+    bound = (problem.segments + 4) * window + waste + 5.0 + _sum_per_arm(problem, pairs, learning)
     return np.where(np.isin(np.arange(problem.arms), pairs.arm), bound, 0.0)
 
 
 def corrected_bound(problem: Problem, window: int, c: float = 3.0) -> FloatArray:
     """Return the (K,) bound on the expected pulls of each arm while suboptimal, as it can be proved."""
-    window, c = _check_window(problem, window), number("c", c, 0.0)
-    pairs = suboptimal(problem)
-    mixed, missed = _per_segment(problem, window, c)
-    pulls = (mixed + missed)[pairs.segment] + _explored(pairs, window, c)
-    return _per_arm(problem, pairs, np.minimum(pulls, pairs.length))
+    window, c = _check_window(problem, window), check_number("c", c, 0.0)
+    pairs = list_suboptimal(problem)
+    mixed, missed = _bound_per_segment(problem, window, c)
+    pulls = (mixed + missed)[pairs.segment] + _bound_explored(pairs, window, c)
+    return _sum_per_arm(problem, pairs, np.minimum(pulls, pairs.length))
 
 
 def corrected_regret_bound(problem: Problem, window: int, c: float = 3.0, *, capped: bool = True) -> float:
@@ -72,9 +82,9 @@ def corrected_regret_bound(problem: Problem, window: int, c: float = 3.0, *, cap
     which the best arm's index misses, is paid once, at the largest gap, and not once for every arm. No segment
     costs more than its largest gap at every step; ``capped=False`` leaves out that limit.
     """
-    window, c = _check_window(problem, window), number("c", c, 0.0)
-    regret = _segment_regret(problem, suboptimal(problem), window, c)
-    limit = largest_gap(problem) * problem.lengths if capped else math.inf
+    window, c = _check_window(problem, window), check_number("c", c, 0.0)
+    regret = _bound_segment_regret(problem, list_suboptimal(problem), window, c)
+    limit = find_largest_gaps(problem) * problem.lengths if capped else math.inf
     return float(np.minimum(regret, limit).sum())
 
 
@@ -88,13 +98,13 @@ def corrected_window(problem: Problem, c: float = 3.0) -> int:
     whole windows, hence is slightly jagged in w: three grids are searched, each within the best cells of the one
     before.
     """
-    c, rows = number("c", c, 0.0), problem.rows_per_play
+    c, rows = check_number("c", c, 0.0), problem.rows_per_play
     problem = problem.as_played()
-    pairs = suboptimal(problem)
+    pairs = list_suboptimal(problem)
     low, best, high = problem.arms, problem.horizon, problem.horizon
     for _ in range(3 if pairs.arm.size else 0):
         grid = np.unique(np.rint(np.geomspace(low, high, 64)).astype(np.int64))
-        regret = [_segment_regret(problem, pairs, int(window), c).sum() for window in grid]
+        regret = [_bound_segment_regret(problem, pairs, int(window), c).sum() for window in grid]
         k = int(np.argmin(regret))
         low, best, high = (int(grid[np.clip(j, 0, grid.size - 1)]) for j in (k - 1, k, k + 1))
     return best * rows
@@ -106,7 +116,7 @@ def lower_bound(problem: Problem) -> float:
     No policy that learns in every stationary problem has a smaller leading term in each segment, even if it
     is told when changes come. It says nothing of a short horizon: there, measured regret may lie below it.
     """
-    pairs = suboptimal(problem)
+    pairs = list_suboptimal(problem)
     several = pairs.length > 1  # one step teaches nothing: log 1 = 0, also where d(x, y) rounds to 0
     with np.errstate(divide="ignore", invalid="ignore"):
         regret = pairs.gap * np.log(pairs.length) / divergence(pairs.x, pairs.y)
@@ -126,7 +136,7 @@ class Pairs(NamedTuple):
     towards: FloatArray  # d(r, y): how far r still is from y
 
 
-def refuse_unproved(problem: Problem) -> None:
+def check_provable(problem: Problem) -> None:
     """Refuse what the proofs are not about: a log, of which a policy plays a random part, and feedback with noise."""
     if isinstance(problem, Log):
         raise UserError(
@@ -137,9 +147,9 @@ def refuse_unproved(problem: Problem) -> None:
         raise UserError("bounds are known for feedback in [0, 1]: ask for a problem with a RandomizedResponse")
 
 
-def suboptimal(problem: Problem) -> Pairs:
+def list_suboptimal(problem: Problem) -> Pairs:
     """Return the pairs of a problem."""
-    refuse_unproved(problem)
+    check_provable(problem)
     if problem.liars > 0.0:
         raise UserError(f"liars = {problem.liars:g}: bounds hold for honest reports; ask for a problem without liars")
     gaps = problem.gaps
@@ -156,7 +166,7 @@ def suboptimal(problem: Problem) -> Pairs:
     return Pairs(segment, arm, gaps[segment, arm], length, x, y, divergence(r, x[:, None]), towards)
 
 
-def _explored(pairs: Pairs, window: int, c: float) -> FloatArray:
+def _bound_explored(pairs: Pairs, window: int, c: float) -> FloatArray:
     """Bound each pair's pulls on steps with no change in the window and no miss of the best arm's index."""
     span = np.minimum(window, pairs.length)
     clean = np.where(pairs.segment == 0, pairs.length, pairs.length - span)[:, None]
@@ -173,23 +183,23 @@ def _explored(pairs: Pairs, window: int, c: float) -> FloatArray:
     return np.minimum(pulls, clean[:, 0])
 
 
-def _per_segment(problem: Problem, window: int, c: float) -> tuple[FloatArray, FloatArray]:
+def _bound_per_segment(problem: Problem, window: int, c: float) -> tuple[FloatArray, FloatArray]:
     """Return, per segment, the steps with a mixed window, and the later ones with a miss."""
     mixed = np.minimum(window, problem.lengths).astype(np.float64)
     mixed[0] = 0.0  # before the first change there is nothing to mix
-    missed = np.maximum(problem.lengths - window, 0) * _miss(window, window, c)
-    missed[0] = missed_from_start(problem.horizon, int(problem.lengths[0]), window, c)
+    missed = np.maximum(problem.lengths - window, 0) * _bound_miss(window, window, c)
+    missed[0] = bound_misses_from_start(problem.horizon, int(problem.lengths[0]), window, c)
     return mixed, missed
 
 
-def missed_from_start(horizon: int, steps: int, window: int, c: float) -> float:
+def bound_misses_from_start(horizon: int, steps: int, window: int, c: float) -> float:
     """Bound the misses of the best arm's index in the first steps of a problem, before any change."""
-    edges, total = misses(horizon, c)
+    edges, total = sum_misses(horizon, c)
     growing = float(total[np.searchsorted(edges, min(window, steps))])
-    return growing + max(steps - window, 0) * float(_miss(window, window, c))
+    return growing + max(steps - window, 0) * float(_bound_miss(window, window, c))
 
 
-def _miss(first: ArrayLike, last: ArrayLike, c: float) -> FloatArray:
+def _bound_miss(first: ArrayLike, last: ArrayLike, c: float) -> FloatArray:
     """Bound the chance that the best arm's index misses after t steps, first <= t <= last.
 
     This is Lemma 2 of Cappe et al. (2013). The number of slices in its proof is at least 1, also at t = 1,
@@ -200,30 +210,30 @@ def _miss(first: ArrayLike, last: ArrayLike, c: float) -> FloatArray:
 
 
 @lru_cache(maxsize=8)
-def misses(horizon: int, c: float) -> tuple[IntArray, FloatArray]:
+def sum_misses(horizon: int, c: float) -> tuple[IntArray, FloatArray]:
     """Return edges and, for each edge n, the sum of miss(t) over 1 <= t < n.
 
     Neighbouring edges are integers at first. Later each step between two edges counts as the worst of them,
     which adds less than 1 % and keeps a long horizon as cheap as a short one.
     """
     edges = np.unique(np.rint(np.geomspace(1, horizon + 1, 8192)).astype(np.int64))
-    steps = np.diff(edges) * _miss(edges[:-1], edges[1:] - 1, c)
+    steps = np.diff(edges) * _bound_miss(edges[:-1], edges[1:] - 1, c)
     return edges, np.concatenate([[0.0], np.cumsum(steps)])
 
 
-def _segment_regret(problem: Problem, pairs: Pairs, window: int, c: float) -> FloatArray:
-    mixed, missed = _per_segment(problem, window, c)
-    explored = np.bincount(pairs.segment, pairs.gap * _explored(pairs, window, c), problem.segments)
-    regret: FloatArray = largest_gap(problem) * (mixed + missed) + explored
+def _bound_segment_regret(problem: Problem, pairs: Pairs, window: int, c: float) -> FloatArray:
+    mixed, missed = _bound_per_segment(problem, window, c)
+    explored = np.bincount(pairs.segment, pairs.gap * _bound_explored(pairs, window, c), problem.segments)
+    regret: FloatArray = find_largest_gaps(problem) * (mixed + missed) + explored
     return regret
 
 
-def largest_gap(problem: Problem) -> FloatArray:
+def find_largest_gaps(problem: Problem) -> FloatArray:
     """Return what a step costs at most, segment by segment."""
     return np.asarray(problem.gaps.max(axis=1))
 
 
-def _per_arm(problem: Problem, pairs: Pairs, value: FloatArray) -> FloatArray:
+def _sum_per_arm(problem: Problem, pairs: Pairs, value: FloatArray) -> FloatArray:
     total: FloatArray = np.bincount(pairs.arm, weights=value, minlength=problem.arms).astype(np.float64)
     return total
 

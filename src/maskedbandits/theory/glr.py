@@ -9,10 +9,10 @@ import math
 
 import numpy as np
 
-from maskedbandits.errors import UserError, number
+from maskedbandits.errors import UserError, check_number
 from maskedbandits.problems import Problem
-from maskedbandits.theory.bounds import FloatArray, largest_gap, misses, refuse_unproved, suboptimal
-from maskedbandits.theory.interpreted import exploration as level_after
+from maskedbandits.theory.bounds import FloatArray, check_provable, find_largest_gaps, list_suboptimal, sum_misses
+from maskedbandits.theory.bounds import exploration as level_after
 
 
 def glr_delays(problem: Problem, *, delta: float, exploration: float = 0.3, prior_changes: float = 0.01) -> FloatArray:
@@ -22,10 +22,10 @@ def glr_delays(problem: Problem, *, delta: float, exploration: float = 0.3, prio
     changes by c: with randomised response of slope s, by s times the change of its mean. An arm is pulled at least once
     in 2 K (1 / rate + 1) steps, with looks at the least rate that there may be.
     """
-    refuse_unproved(problem)
+    check_provable(problem)
     with np.errstate(divide="ignore"):
-        pulls = 4.0 * _highest_threshold(problem, delta) / _changes(problem) ** 2
-    rate = min(0.5, _effort("exploration", exploration) * math.sqrt(_share(problem, prior_changes)))
+        pulls = 4.0 * _compute_threshold(problem, delta) / _measure_changes(problem) ** 2
+    rate = min(0.5, _check_effort("exploration", exploration) * math.sqrt(_compute_share(problem, prior_changes)))
     every = 2.0 * problem.arms * (1.0 / rate + 1.0) if rate > 0.0 else math.inf
     return np.ceil(pulls) * every
 
@@ -37,51 +37,51 @@ def glr_regret_bound(
     delays = glr_delays(problem, delta=delta, exploration=exploration, prior_changes=prior_changes)
     _check_lengths(problem, np.concatenate([[0.0], delays]) + np.concatenate([delays, [0.0]]))
     changes = problem.segments - 1
-    dearest = largest_gap(problem)
-    false = problem.arms * problem.segments * _false_alarm(problem.horizon, delta)
+    dearest = find_largest_gaps(problem)
+    false = problem.arms * problem.segments * _bound_false_alarm(problem.horizon, delta)
     wrong = min(1.0, false + changes * delta / problem.horizon) * float(problem.lengths @ dearest)
-    looks = float(dearest.max()) * _looks(problem, exploration, prior_changes)
-    return float(dearest[1:] @ delays) + looks + wrong + _between_alarms(problem, c)
+    looks = float(dearest.max()) * _bound_looks(problem, exploration, prior_changes)
+    return float(dearest[1:] @ delays) + looks + wrong + _bound_between_alarms(problem, c)
 
 
-def _looks(problem: Problem, exploration: float, prior_changes: float) -> float:
+def _bound_looks(problem: Problem, exploration: float, prior_changes: float) -> float:
     """Bound the number of looks, if there is one alarm for each change."""
     changes = problem.segments - 1
     planned = 4.3 * exploration * math.sqrt(problem.arms * (changes + prior_changes) * problem.horizon)
     return planned + math.log2(problem.horizon) + problem.segments + 1.0
 
 
-def _between_alarms(problem: Problem, c: float) -> float:
+def _bound_between_alarms(problem: Problem, c: float) -> float:
     """Bound the regret by indices in segments that are played from a restart on."""
-    pairs = suboptimal(problem)
-    level = level_after(pairs.length, number("c", c, 0.0))[:, None]
+    pairs = list_suboptimal(problem)
+    level = level_after(pairs.length, check_number("c", c, 0.0))[:, None]
     with np.errstate(divide="ignore", invalid="ignore"):
         few = np.maximum(1.0, np.ceil(level / pairs.towards))
         unlucky = np.exp(-few * pairs.away) / -np.expm1(-pairs.away)
     pulls = np.minimum(np.nanmin(few + unlucky, axis=1, initial=math.inf), pairs.length)
-    edges, total = misses(problem.horizon, c)
+    edges, total = sum_misses(problem.horizon, c)
     missed = total[np.searchsorted(edges, problem.lengths + 1)]
-    return float(pairs.gap @ pulls) + float(largest_gap(problem) @ np.minimum(missed, problem.lengths))
+    return float(pairs.gap @ pulls) + float(find_largest_gaps(problem) @ np.minimum(missed, problem.lengths))
 
 
-def _changes(problem: Problem) -> FloatArray:
+def _measure_changes(problem: Problem) -> FloatArray:
     """Return how far the feedback mean moves, at each change, of the arm of which it moves farthest."""
     return np.asarray(np.abs(np.diff(problem.feedback_means, axis=0)).max(axis=1))
 
 
-def _highest_threshold(problem: Problem, delta: float) -> float:
-    return math.log(3.0 * problem.horizon**2 / number("delta", delta, 1e-300, 1.0))
+def _compute_threshold(problem: Problem, delta: float) -> float:
+    return math.log(3.0 * problem.horizon**2 / check_number("delta", delta, 1e-300, 1.0))
 
 
-def _share(problem: Problem, prior_changes: float) -> float:
-    return problem.arms * _effort("prior_changes", prior_changes) / problem.horizon
+def _compute_share(problem: Problem, prior_changes: float) -> float:
+    return problem.arms * _check_effort("prior_changes", prior_changes) / problem.horizon
 
 
-def _effort(name: str, value: float) -> float:
-    return number(name, value, 0.0)
+def _check_effort(name: str, value: float) -> float:
+    return check_number(name, value, 0.0)
 
 
-def _false_alarm(horizon: int, delta: float) -> float:
+def _bound_false_alarm(horizon: int, delta: float) -> float:
     """Bound the chance that the test of an arm that does not change is ever passed.
 
     The sum of 2 (n-1) (1 + 2 b) exp(-b), b = log(3 n^2 / delta), over the numbers n of pulls; from one edge to the next

@@ -5,8 +5,8 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from maskedbandits.errors import UserError, check_int, number
-from maskedbandits.theory.windows import times
+from maskedbandits.errors import UserError, check_int, check_number
+from maskedbandits.theory.windows import check_times
 
 
 def corollary_1(horizon: int, changes: int, p00: ArrayLike, p11: ArrayLike, arms: int | None = None) -> float:
@@ -17,7 +17,7 @@ def corollary_1(horizon: int, changes: int, p00: ArrayLike, p11: ArrayLike, arms
     ``p00`` and ``p11`` hold a number per arm, or one for all ``arms``. Which arm is best is not known, so
     the sum leaves out the smallest term.
     """
-    horizon, changes = times(horizon, changes)
+    horizon, changes = check_times(horizon, changes)
     first, second = np.broadcast_arrays(np.asarray(p00, dtype=np.float64), np.asarray(p11, dtype=np.float64))
     if first.ndim == 0 and arms is None:
         raise UserError("one p00 and one p11 do not tell how many arms share them: give arms=...")
@@ -37,7 +37,7 @@ def corollary_2(horizon: int, changes: int, arms: int, epsilon: float) -> float:
 
     Its slope is (e^epsilon - 1) / (e^epsilon + 1); infinite epsilon is no privacy, and slope 1.
     """
-    epsilon = number("epsilon", epsilon, 0.0, above=True, infinite=True)
+    epsilon = check_number("epsilon", epsilon, 0.0, above=True, infinite=True)
     keep = 0.5 + 0.5 * math.tanh(0.5 * epsilon)  # e^epsilon / (1 + e^epsilon), without overflow
     return corollary_1(horizon, changes, keep, keep, arms)
 
@@ -47,5 +47,5 @@ def turning_share(gap: float, slope: float = 1.0) -> float:
 
     A share a of lies, against the one and for the other, hides (1 - a) s gap, s the mask's slope, once that is a.
     """
-    seen = abs(number("gap", gap, -1.0, 1.0) * number("slope", slope, -1.0, 1.0))
+    seen = abs(check_number("gap", gap, -1.0, 1.0) * check_number("slope", slope, -1.0, 1.0))
     return seen / (1.0 + seen)

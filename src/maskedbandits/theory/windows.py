@@ -6,13 +6,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import lambertw
 
-from maskedbandits.errors import LARGEST, UserError, check_int, number
-from maskedbandits.theory.interpreted import exploration
+from maskedbandits.errors import LARGEST, UserError, check_int, check_number
+from maskedbandits.theory.bounds import exploration
 
 
 def paper_window(horizon: int, changes: int) -> int:
     """Return the paper's window: sqrt(4 e T / (L + 4)) rounded down, and at least 1."""
-    return max(1, math.floor(math.sqrt(_scale(horizon, changes))))
+    return max(1, math.floor(math.sqrt(_compute_scale(horizon, changes))))
 
 
 def lambert_window(horizon: int, changes: int) -> int:
@@ -23,7 +23,7 @@ def lambert_window(horizon: int, changes: int) -> int:
     small by a factor of at most sqrt(2), and here it brackets the exact one. The terms are convex, so
     halving the bracket finds it.
     """
-    scale = _scale(horizon, changes)
+    scale = _compute_scale(horizon, changes)
     approximate = math.exp(lambertw(2.0 * scale).real / 2.0)
     low, high = max(2, math.floor(approximate)), max(3, math.ceil(math.sqrt(2.0) * approximate)) + 1
     while low < high:
@@ -45,7 +45,7 @@ def variation_window(horizon: int, arms: int, variation: float, slope: ArrayLike
     one number or one per arm, of either sign: with several, K / s^2 becomes the sum of 1 / s_a^2.
     """
     horizon, arms = check_int("horizon", horizon, 1, LARGEST), check_int("arms", arms)
-    variation, c = number("variation", variation, 0.0), number("c", c, 0.0)
+    variation, c = check_number("variation", variation, 0.0), check_number("c", c, 0.0)
     if arms > horizon:
         raise UserError(f"arms must be at most the horizon {horizon}, got {arms}: not every arm could be tried")
     slopes = np.asarray(slope, dtype=np.float64)
@@ -60,12 +60,12 @@ def variation_window(horizon: int, arms: int, variation: float, slope: ArrayLike
     return max(arms, math.ceil(math.pow(longest / variation, 2.0 / 3.0)))
 
 
-def _scale(horizon: int, changes: int) -> float:
-    horizon, changes = times(horizon, changes)
+def _compute_scale(horizon: int, changes: int) -> float:
+    horizon, changes = check_times(horizon, changes)
     return 4.0 * math.e * horizon / (changes + 4)
 
 
-def times(horizon: int, changes: int) -> tuple[int, int]:
+def check_times(horizon: int, changes: int) -> tuple[int, int]:
     """Return how many steps and how many segments, checked."""
     horizon, changes = check_int("horizon", horizon, 1, LARGEST), check_int("changes", changes)
     if changes > horizon:

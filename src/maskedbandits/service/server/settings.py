@@ -24,7 +24,15 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Meta, Struct, inspect
 
-from maskedbandits.errors import UserError, WrongValueError, check_int, line, nearest, number, shown
+from maskedbandits.errors import (
+    UserError,
+    WrongValueError,
+    abbreviate,
+    check_int,
+    check_line,
+    check_number,
+    suggest_nearest,
+)
 
 PREFIX = "MASKEDBANDITS_"
 OTHER_VARIABLES = ("CACHE", "COMPILE", "CONFIG", "DATA", "KEY", "SECRET", "SECRET_FILE")
@@ -172,7 +180,7 @@ def _read_file(path: Path) -> dict[str, Any]:
         raise UserError(f"{path}: not valid TOML: {str(error).partition(chr(10))[0]}") from None
     for name in values:
         if name not in list_fields():
-            raise UserError(f"{path}: no setting is called {shown(name)}{nearest(name, list_fields())}")
+            raise UserError(f"{path}: no setting is called {abbreviate(name)}{suggest_nearest(name, list_fields())}")
     return {name: _check(f"{path}: {name}", name, value) for name, value in values.items()}
 
 
@@ -185,7 +193,9 @@ def _read_environment(variables: Mapping[str, str]) -> dict[str, Any]:
             continue
         if name in list_fields():
             found[name] = _check(variable, name, _parse(variable, name, text))
-        elif (hint := nearest(name, list_fields())).startswith("; did"):  # other programs may use the prefix, too
+        elif (hint := suggest_nearest(name, list_fields())).startswith(
+            "; did"
+        ):  # other programs may use the prefix, too
             raise UserError(f"{variable}: no setting is called {name!r}{hint}")
     return found
 
@@ -216,10 +226,10 @@ def _check(where: str, name: str, value: Any) -> Any:
         if isinstance(kind, inspect.IntType):
             return check_int(where, value, kind.ge or 0, kind.le)
         if isinstance(kind, inspect.FloatType):
-            return number(where, value, kind.ge or 0.0, kind.le or math.inf)
+            return check_number(where, value, kind.ge or 0.0, kind.le or math.inf)
         if isinstance(kind, inspect.VarTupleType):
             return _check_list(where, value, **field.extra)
-        return line(where, value)
+        return check_line(where, value)
     except WrongValueError as error:  # a storage may contain a password
         raise UserError(f"{where}: give {error.wanted}") if name == "storage" else error from None
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from maskedbandits.errors import UserError, WrongValueError, nearest
+from maskedbandits.errors import UserError, WrongValueError, suggest_nearest
 from maskedbandits.service.storage.base import Transaction, placeholders
 from maskedbandits.service.storage.errors import Conflict
 from maskedbandits.service.storage.models import (
@@ -55,7 +55,7 @@ def apply_change(tx: Transaction, row: ExperimentRow, arms: Sequence[ArmRow], ch
     if row.status == "archived":  # devices have been told to drop their reports
         raise Conflict(f"the experiment {row.name!r} is archived, which is for good: create another")
     if change.kind not in KINDS:
-        raise UserError(f"change {change.kind!r}{nearest(change.kind, KINDS)}")
+        raise UserError(f"change {change.kind!r}{suggest_nearest(change.kind, KINDS)}")
     return append_event(tx, row, change.kind, change.hour, KINDS[change.kind](tx, row, arms, change))
 
 
@@ -104,7 +104,7 @@ def _merge_config(stored: str, changes: str) -> str:
 
 def _set_status(tx: Transaction, row: ExperimentRow, arms: Sequence[ArmRow], change: Change) -> Detail:
     if change.status not in STATUSES:
-        raise UserError(f"status {change.status!r}{nearest(change.status, STATUSES)}")
+        raise UserError(f"status {change.status!r}{suggest_nearest(change.status, STATUSES)}")
     tx.execute("UPDATE experiment SET status = ? WHERE id = ?", (change.status, row.id))
     return None, _join_members(status=_to_json(change.status))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from maskedbandits.errors import UserError, nearest
+from maskedbandits.errors import UserError, suggest_nearest
 from maskedbandits.service.storage.base import StoreBackend
 from maskedbandits.service.storage.models import KeyRow, check_name
 
@@ -34,7 +34,7 @@ class Keys(StoreBackend):
         with self._begin_write(exclusive=True) as tx:
             known = [row[0] for row in tx.query("SELECT id FROM api_key")]
             if id not in known:
-                raise UserError(f"no key has the id {id!r}{nearest(id, known)}")
+                raise UserError(f"no key has the id {id!r}{suggest_nearest(id, known)}")
             tx.execute("UPDATE api_key SET revoked = ? WHERE id = ? AND revoked IS NULL", (hour, id))
 
     def list_signing_keys(self) -> list[tuple[int, bytes]]:
