@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
+from forks import Forks
 from maskedbandits.policies import KINDS
 from maskedbandits.policies.runtime import Entries
 from maskedbandits.privacy.ledger import storage
@@ -52,6 +53,14 @@ def _plain_kinds(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 def _own_cap_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """Give each test its own cap for devices without a path, which share one in a process."""
     monkeypatch.setattr(storage, "_SHARED", {})
+
+
+@pytest.fixture(scope="session")
+def forks() -> Iterator[Forks]:
+    """Start child processes quickly."""
+    started = Forks()
+    yield started
+    started.close()
 
 
 @pytest.fixture(scope="module")

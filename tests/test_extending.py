@@ -1,14 +1,12 @@
 """The page that shows how to add a policy can be followed."""
 
 import re
-import subprocess
-import sys
 import types
 from pathlib import Path
 
 import pytest
 
-from children import finished
+from forks import Forks
 from maskedbandits.experiments.cache_key import source_of
 from maskedbandits.experiments.config import load
 from maskedbandits.experiments.progress_bar import SilentWatcher
@@ -19,22 +17,22 @@ PAGE = Path(__file__).parent.parent / "docs" / "extending.md"
 
 
 def code(language: str) -> list[str]:
-    """What stands on the page."""
+    """Return the code blocks of the page in a language."""
     return re.findall(rf"^```{language}\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
 
 
 @pytest.mark.slow
-def test_policies_of_other_libraries_play(tmp_path: Path) -> None:
+def test_policies_of_other_libraries_play(tmp_path: Path, forks: Forks) -> None:
     others, use, *_ = code("python")
     (tmp_path / "others.py").write_text(others, encoding="utf-8")
-    done = subprocess.run([sys.executable, "-c", use], cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = forks.run("-c", use, folder=tmp_path)
     assert done.returncode == 0, done.stderr
-    lost = [float(line.rsplit(" ", 1)[1]) for line in done.stdout.splitlines()]
-    assert len(lost) == 3
-    assert 0 < lost[0] < min(lost[1:])
-    asked = code("toml")[0]
+    regrets = [float(line.rsplit(" ", 1)[1]) for line in done.stdout.splitlines()]
+    assert len(regrets) == 3
+    assert 0 < regrets[0] < min(regrets[1:])
+    policies = code("toml")[0]
     problem = 'runs = 2\nepsilons = [2]\n[[problems]]\nhorizon = 300\nmeans = [0.2, 0.8]\n[[policies]]\nname = "auto"\n'
-    (tmp_path / "own.toml").write_text(problem + asked, encoding="utf-8")
+    (tmp_path / "own.toml").write_text(problem + policies, encoding="utf-8")
     (first, second) = load(tmp_path / "own.toml").tasks
     assert (first.factory, second.label) == (None, "others:River (epsilon=0.1)")
     before = source_of(second)
@@ -52,7 +50,7 @@ class Fixed:
     def choose(self): return helper.arm()
     def observe(self, arm, feedback): pass
 """
-ASKED = """
+EXPERIMENT = """
 runs = 2
 epsilons = [2]
 [[problems]]
@@ -68,28 +66,28 @@ from maskedbandits.experiments.progress_bar import SilentWatcher
 from maskedbandits.experiments.runner import run
 
 class Watcher(SilentWatcher):
-    def start(self, cells, kept):
-        print(kept, end=" ")
+    def start(self, cells, stored):
+        print(stored, end=" ")
 
 result = run(load(Path("own.toml")), Path("out"), Watcher(), command="")
 print(f"{result.cells[0].outcome.regret[:, -1].mean():g}")
 """
 
 
-def test_cells_are_played_again_when_what_a_policy_imports_has_changed(tmp_path: Path) -> None:
-    for name, text in (("own.py", OWN), ("own.toml", ASKED), ("helper.py", "def arm(): return 1\n")):
+def test_cells_are_played_again_after_an_edit_of_an_import(tmp_path: Path, forks: Forks) -> None:
+    for name, text in (("own.py", OWN), ("own.toml", EXPERIMENT), ("helper.py", "def arm(): return 1\n")):
         (tmp_path / name).write_text(text, encoding="utf-8")
 
-    def played() -> str:
-        """How many cells were kept, and their regret, in a process of its own."""
-        done = finished([sys.executable, "-c", RUN], folder=tmp_path)
+    def play() -> str:
+        """Return how many cells were stored, and their regret, in a new process."""
+        done = forks.run("-c", RUN, folder=tmp_path, environment={"PYTHONDONTWRITEBYTECODE": "1"})
         assert done.returncode == 0, done.stderr
         return done.stdout.strip()
 
-    assert played() == "0 0"
-    assert played() == "1 0"
+    assert play() == "0 0"
+    assert play() == "1 0"
     (tmp_path / "helper.py").write_text("def arm(): return 0\n", encoding="utf-8")
-    assert played() == "0 180"
+    assert play() == "0 180"
 
 
 @pytest.mark.parametrize(
@@ -101,7 +99,7 @@ def test_cells_are_played_again_when_what_a_policy_imports_has_changed(tmp_path:
         ("math:isclose", "cannot be called with a generator of random numbers: missing a required argument: 'b'"),
     ],
 )
-def test_what_is_not_there_is_refused(tmp_path: Path, name: str, complaint: str) -> None:
+def test_missing_or_unsuitable_function_is_refused(tmp_path: Path, name: str, complaint: str) -> None:
     text = f'epsilons = [2]\n[[problems]]\nhorizon = 300\nmeans = [0.2, 0.8]\n[[policies]]\nname = "{name}"\n'
     (tmp_path / "own.toml").write_text(text, encoding="utf-8")
     with pytest.raises(ValueError, match=f"policies.0..name: {name}.*{complaint}"):
@@ -109,7 +107,7 @@ def test_what_is_not_there_is_refused(tmp_path: Path, name: str, complaint: str)
 
 
 @pytest.mark.parametrize("missing", ["SUMMARY", "LEARNS_FROM", "Policy", "choose"])
-def test_a_policy_without_its_parts_is_refused(missing: str) -> None:
+def test_policy_without_a_required_part_is_refused(missing: str) -> None:
     own = types.ModuleType("own")
     parts = {"SUMMARY": "x", "LEARNS_FROM": "nothing", "Policy": object, "choose": print}
     own.__dict__.update({name: part for name, part in parts.items() if name != missing})
@@ -117,7 +115,7 @@ def test_a_policy_without_its_parts_is_refused(missing: str) -> None:
         registry.alone("own", own)
 
 
-def test_the_policy_of_the_page_plays(tmp_path: Path) -> None:
+def test_policy_of_the_page_plays(tmp_path: Path, forks: Forks) -> None:
     policy, use = code("python")[2:]
     (tmp_path / "greedy.py").write_text(policy, encoding="utf-8")
     more = (
@@ -128,8 +126,8 @@ def test_the_policy_of_the_page_plays(tmp_path: Path) -> None:
         "assert [live.choose() for _ in range(20)] == [copy.choose() for _ in range(20)]\n"
         "print(live)\n"
     )
-    done = subprocess.run([sys.executable, "-c", use + more], cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = forks.run("-c", use + more, folder=tmp_path)
     assert done.returncode == 0, done.stderr
     regret = float(re.search(r"mean regret: ([0-9.]+)", done.stdout)[1])  # type: ignore[index]
-    assert 0 < regret < 0.5 * 0.6 * 10_000  # less than half of what drawing arms alike would cost
+    assert 0 < regret < 0.5 * 0.6 * 10_000  # less than half of that of uniform draws
     assert "<greedy, arms=3, share=0.1, 50 observations>" in done.stdout

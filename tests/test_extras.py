@@ -1,11 +1,10 @@
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
+from forks import Forks
 from maskedbandits import Problem, RandomizedResponse, cli, make_policy, simulate
 from maskedbandits._util import extras
 from maskedbandits.errors import UserError
@@ -30,13 +29,13 @@ text.to_lines(plan(2, 20, 0, 0.5, 0.2, worlds=2, policy="uniform"))
 
 @pytest.fixture
 def plain(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A plain install: what the extra brings is not there."""
+    """Simulate a plain install, without the packages of the extra."""
     monkeypatch.setattr(extras, "find_spec", lambda module: None)
 
 
 @pytest.mark.usefixtures("plain")
 @pytest.mark.parametrize("verb", [("run", "no.toml"), ("report", "."), ("bound", "--horizon", "9", "--changes", "1")])
-def test_a_verb_without_its_extra_says_what_to_install(verb: tuple[str, ...]) -> None:
+def test_verb_without_its_extra_says_what_to_install(verb: tuple[str, ...]) -> None:
     done = CliRunner().invoke(cli.main, list(verb))
     assert done.exit_code == cli.USAGE
     assert done.stderr.count("\n") == 1
@@ -45,7 +44,7 @@ def test_a_verb_without_its_extra_says_what_to_install(verb: tuple[str, ...]) ->
 
 
 @pytest.mark.usefixtures("plain")
-def test_only_a_bar_that_was_asked_for_needs_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_an_explicit_progress_bar_needs_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     mask = RandomizedResponse.from_epsilon(1)
     problem = Problem([0.5, 0.4], [0], 10, mask)
     policy = make_policy("uniform", arms=2, corruption=mask)
@@ -55,12 +54,12 @@ def test_only_a_bar_that_was_asked_for_needs_the_extra(monkeypatch: pytest.Monke
         simulate(problem, policy, runs=1, progress=True)
 
 
-def test_the_library_itself_asks_for_no_extra() -> None:
-    done = subprocess.run([sys.executable, "-c", PLAIN], capture_output=True, text=True, check=False)
+def test_library_needs_no_extra(forks: Forks) -> None:
+    done = forks.run("-c", PLAIN)
     assert done.returncode == 0, done.stderr
 
 
-def test_the_extra_is_what_the_code_asks_for() -> None:
+def test_extras_list_what_the_code_needs() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extra = [line.split(">=")[0] for line in project["optional-dependencies"]["experiments"]]
     assert tuple(extra) == extras.EXPERIMENTS

@@ -2,12 +2,11 @@
 
 import json
 import re
-import sys
 from pathlib import Path
 
 import pytest
 
-from children import finished
+from forks import Forks
 from maskedbandits._numba import cache, internals
 
 # Each process has one feature less, as if numba had renamed the first name that it needs.
@@ -43,15 +42,16 @@ print(json.dumps([chosen, result.regret.tolist(), result.pulls.tolist(), interna
 """
 )
 FEATURES = tuple(internals.NAMES)
+QUICK = ("arrays", "switch")  # those with the most code of their own
 EXP3 = ("exp3s", '{"horizon": 300}')
 SHARED = ("sw-klucb-cf", '{"window": 60}')
 
 
-def play(feature: str, policy: tuple[str, str], folder: Path) -> tuple[list[object], bool]:
+def play(forks: Forks, feature: str, policy: tuple[str, str], folder: Path) -> tuple[list[object], bool]:
     """Return the choices and the results of a policy in a process without a feature, and whether it was missing."""
     environment = {cache.VARIABLE: str(folder), "MASKEDBANDITS_COMPILE": "now"}
     location = next(iter(internals.NAMES[feature].values())) if feature else ""
-    done = finished([sys.executable, "-c", PLAY, feature, location, *policy], environment=environment)
+    done = forks.run("-c", PLAY, feature, location, *policy, environment=environment)
     assert done.returncode == 0, done.stderr
     *results, is_missing = json.loads(done.stdout)
     return results, is_missing
@@ -67,15 +67,20 @@ def test_find_returns_none_if_any_name_is_missing(feature: str, monkeypatch: pyt
 
 
 @pytest.fixture(scope="module")
-def expected(tmp_path_factory: pytest.TempPathFactory) -> list[object]:
-    results, is_missing = play("", EXP3, tmp_path_factory.mktemp("normal"))
+def expected(forks: Forks, tmp_path_factory: pytest.TempPathFactory) -> list[object]:
+    results, is_missing = play(forks, "", EXP3, tmp_path_factory.mktemp("normal"))
     assert not is_missing
     return results
 
 
-@pytest.mark.parametrize("feature", FEATURES)
-def test_results_are_the_same_without_a_feature(feature: str, expected: list[object], tmp_path: Path) -> None:
-    results, is_missing = play(feature, EXP3, tmp_path)
+@pytest.mark.parametrize(
+    "feature",
+    [each if each in QUICK else pytest.param(each, marks=pytest.mark.slow) for each in FEATURES],
+)
+def test_results_are_the_same_without_a_feature(
+    feature: str, expected: list[object], tmp_path: Path, forks: Forks
+) -> None:
+    results, is_missing = play(forks, feature, EXP3, tmp_path)
     assert is_missing
     assert results == expected
     assert any(tmp_path.rglob("*.nbc")) == (feature != "files")
@@ -83,9 +88,9 @@ def test_results_are_the_same_without_a_feature(feature: str, expected: list[obj
 
 @pytest.mark.slow
 @pytest.mark.parametrize("feature", FEATURES)
-def test_shared_kernel_is_the_same_without_a_feature(feature: str, tmp_path: Path) -> None:
-    normal, _ = play("", SHARED, tmp_path / "normal")
-    assert play(feature, SHARED, tmp_path / "hidden") == (normal, True)
+def test_shared_kernel_is_the_same_without_a_feature(feature: str, tmp_path: Path, forks: Forks) -> None:
+    normal, _ = play(forks, "", SHARED, tmp_path / "normal")
+    assert play(forks, feature, SHARED, tmp_path / "hidden") == (normal, True)
 
 
 def test_only_one_module_uses_internals() -> None:

@@ -1,12 +1,12 @@
-"""An edit of a compiled policy of your own takes effect: in the next process, in the next cell, after a reload."""
+"""An edit of your own compiled policy takes effect: in the next process, in the next cell, after a reload."""
 
-import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from children import finished
+from forks import Forks
 from maskedbandits._numba import cache
 from maskedbandits._numba.state import Floats, Layout, array, record
 from maskedbandits.errors import UserError
@@ -51,7 +51,7 @@ ITSELF = IMPORTS + OWN + REGISTER.format(module=HERE) + PULL
 NOT_KEPT = "machine code of your own policy is not kept, and is compiled in every process: "
 COMPILED = "compiling own for this machine"
 
-# As a notebook does it.
+# Run cells as a notebook does.
 CELLS = """
 import linecache, sys
 
@@ -64,10 +64,10 @@ def run(number, text):
 
 
 class Folder:
-    """A folder of somebody's own, with a place for machine code."""
+    """A user's folder, with another one for machine code."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, forks: Forks) -> None:
+        self.path, self._forks = path, forks
         (path / "deep").mkdir()  # a package without __init__.py
         self.write("own.py", OWN)
         self.write("helper.py", HELPER)
@@ -76,31 +76,31 @@ class Folder:
     def write(self, name: str, text: str) -> None:
         (self.path / name).write_text(text, encoding="utf-8")
 
-    def run(self, *arguments: str) -> tuple[str, str]:
-        """Run Python there; return what it prints and what is said."""
-        places = {cache.VARIABLE: str(self.path / "cache"), "MASKEDBANDITS_COMPILE": "now"}
-        done = subprocess.run(
-            [sys.executable, *arguments],
-            cwd=self.path,
-            env={**os.environ, **places},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+    def run(self, *arguments: str, fresh: bool = False) -> tuple[str, str]:
+        """Run Python there, in a new interpreter or in a fork; return its output and its messages."""
+        environment = {
+            cache.VARIABLE: str(self.path / "cache"),
+            "MASKEDBANDITS_COMPILE": "now",
+            "PYTHONDONTWRITEBYTECODE": "1",  # two edits within a second have the same time
+        }
+        if fresh:
+            done = finished([sys.executable, *arguments], environment=environment, folder=self.path)
+        else:
+            done = self._forks.run(*arguments, environment=environment, folder=self.path)
         assert done.returncode == 0, done.stderr
         return done.stdout.strip(), done.stderr
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Folder:
-    return Folder(tmp_path)
+def folder(tmp_path: Path, forks: Forks) -> Folder:
+    return Folder(tmp_path, forks)
 
 
-def test_an_edit_of_the_policy_or_of_what_it_imports_takes_effect(folder: Folder) -> None:
+def test_edits_of_a_policy_or_its_imports_take_effect(folder: Folder) -> None:
     arm, said = folder.run("-c", USE)
     assert arm == "1"
     assert f"{COMPILED}, once" in said
-    assert folder.run("-c", USE) == ("1", "")  # it is kept
+    assert folder.run("-c", USE, fresh=True) == ("1", "")  # it is stored
     for name, before, after, arm in (
         ("own.py", "helper.arm()", "helper.arm() + 1", "2"),
         ("helper.py", "return ARM", "return ARM + 2", "4"),
@@ -111,33 +111,36 @@ def test_an_edit_of_the_policy_or_of_what_it_imports_takes_effect(folder: Folder
     assert folder.run("-c", USE) == ("7", "")
 
 
-def test_a_policy_of_your_own_is_not_taken_for_another_of_its_name(folder: Folder) -> None:
-    """Not even for one of ours."""
+def test_own_policy_is_not_mistaken_for_one_of_the_same_name(folder: Folder) -> None:
+    """Not even for one of this package."""
     folder.write("uniform.py", OWN)
     use = IMPORTS + "import uniform\n" + REGISTER.format(module="uniform") + PULL
-    assert folder.run("-c", "import maskedbandits as mb\nmb.make_policy('uniform', arms=9).choose()\n" + use)[0] == "1"
+    builtin = "import maskedbandits as mb\nassert len({*mb.make_policy('uniform', arms=9).sample(99)}) > 1\n"
+    assert folder.run("-c", builtin + use)[0] == "1"
 
 
-def test_a_policy_in_a_script_is_kept_until_the_script_changes(folder: Folder) -> None:
+def test_policy_in_a_script_is_stored_until_it_changes(folder: Folder) -> None:
     folder.write("script.py", ITSELF)
-    assert folder.run("script.py")[0] == "1"
+    assert folder.run("script.py", fresh=True)[0] == "1"
     assert folder.run("script.py") == ("1", "")
     folder.write("script.py", ITSELF.replace("helper.arm()", "helper.arm() + 1"))
     assert folder.run("script.py")[0] == "2"
 
 
-def test_a_policy_at_a_prompt_is_compiled_in_every_process(folder: Folder) -> None:
-    for more in ("", " + 1"):
-        arm, said = folder.run("-c", ITSELF.replace("helper.arm()", f"helper.arm(){more}"))
-        assert arm == ("2" if more else "1")
-        assert f"{COMPILED}; this takes" in said
-        assert said.count(f"{NOT_KEPT}choose is not defined in a file") == 1
-    assert not list((folder.path / "cache").rglob(f"*{cache.OWN_SUFFIX}"))
-    assert not list((folder.path / "cache").rglob("*.ready"))
+def stores_nothing(folder: Folder) -> bool:
+    return not [*(folder.path / "cache").rglob(f"*{cache.OWN_SUFFIX}"), *(folder.path / "cache").rglob("*.ready")]
+
+
+def test_policy_at_a_prompt_is_not_stored(folder: Folder) -> None:
+    arm, said = folder.run("-c", ITSELF)
+    assert arm == "1"
+    assert f"{COMPILED}; this takes" in said
+    assert said.count(f"{NOT_KEPT}choose is not defined in a file") == 1
+    assert stores_nothing(folder)
 
 
 def test_running_a_cell_again_takes_effect(folder: Folder) -> None:
-    """Its own, and one with what it refers to; also in the next process."""
+    """The cell of the policy, and one with a value that it refers to."""
     cell = HEAD + "@inner\ndef far(): return FAR\n\n" + CHOOSE.replace("helper.arm()", "far() + 1")
     steps = [IMPORTS, "FAR = 1", cell + REGISTER.format(module=HERE), PULL]
     steps += [PULL, "def unrelated(): pass", PULL, cell + REGISTER.format(module=HERE), PULL]  # nothing has changed
@@ -148,13 +151,12 @@ def test_running_a_cell_again_takes_effect(folder: Folder) -> None:
     arms, said = folder.run("notebook.py")
     assert arms == "2 2 2 2 3 7"
     assert said.count(NOT_KEPT) == 1
-    folder.write("notebook.py", CELLS + "".join(lines).replace("far() + 1", "far() + 6"))
-    assert folder.run("notebook.py")[0] == "7 7 7 7 3 7"
+    assert stores_nothing(folder)
 
 
 CHANGED = "the code of own has changed since it was registered: register it again, and make a new policy"
 TRY = """
-def tried(work):
+def attempt(work):
     try:
         return work()
     except ValueError as error:
@@ -163,7 +165,7 @@ def tried(work):
 """
 
 
-def test_after_a_reload_the_old_code_is_refused_and_the_new_one_played(folder: Folder) -> None:
+def test_after_a_reload_old_code_is_refused(folder: Folder) -> None:
     edit = "open('deep/down.py', 'w').write('ARM = 50')\n"
     edit += "for each in (sys.modules['deep.down'], own.helper): importlib.reload(each)\n"
     problem = "problem = mb.Problem([[0.5] * 60], [0], 100, mb.RandomizedResponse(1, 1))\n"
@@ -174,22 +176,22 @@ def test_after_a_reload_the_old_code_is_refused_and_the_new_one_played(folder: F
         + "policy = mb.make_policy('own', arms=60)\n"
         + "mb.simulate(problem, policy, runs=1)\n"
         + edit
-        + "print(tried(lambda: mb.make_policy('own', arms=60)))\n"
-        + "print(tried(lambda: mb.simulate(problem, policy, runs=1)))\n"
-        + "print(tried(lambda: policy.choose(2)))\n"
+        + "print(attempt(lambda: mb.make_policy('own', arms=60)))\n"
+        + "print(attempt(lambda: mb.simulate(problem, policy, runs=1)))\n"
+        + "print(attempt(lambda: policy.choose(2)))\n"
         + REGISTER.format(module="own")
         + PULL.replace("arms=9", "arms=60")
         + "print(mb.simulate(problem, mb.make_policy('own', arms=60), runs=1).pulls[0].argmax())\n"
     )
-    lines = folder.run("-B", "-c", script)[0].splitlines()
+    lines = folder.run("-c", script)[0].splitlines()
     assert lines == [f"1 {CHANGED}", CHANGED, CHANGED, "50 50"]
     assert folder.run("-c", USE.replace("arms=9", "arms=60"))[0] == "50"
 
 
-def test_code_that_was_imported_before_an_edit_is_not_kept_as_that_of_the_edit(folder: Folder) -> None:
-    """A notebook that has imported a policy goes on with it; a new process must not be given that."""
+def test_code_imported_before_an_edit_is_not_stored_for_the_edit(folder: Folder) -> None:
+    """A notebook continues with the policy that it has imported; a new process must not load that."""
     edit = "open('deep/down.py', 'w').write('ARM = 5')\n"
-    assert folder.run("-B", "-c", USE.replace("KINDS[", edit + "KINDS["))[0] == "1"
+    assert folder.run("-c", USE.replace("KINDS[", edit + "KINDS["))[0] == "1"
     assert folder.run("-c", USE)[0] == "5"
 
 
@@ -228,9 +230,11 @@ print(int(out[0]))
 """
 
 
-@pytest.mark.parametrize(("own", "use"), [(KERNEL, "import own; print(own.kernel())"), (STATE, ESTIMATE)])
-def test_kernels_and_states_of_your_own_go_by_what_they_import(folder: Folder, own: str, use: str) -> None:
-    """Also a kernel of ours that is compiled for a class of yours."""
+@pytest.mark.parametrize(
+    ("own", "use"), [(KERNEL, "import own; print(own.kernel())"), (STATE, ESTIMATE)], ids=["kernel", "state"]
+)
+def test_own_kernels_and_states_depend_on_their_imports(folder: Folder, own: str, use: str) -> None:
+    """Also a kernel of this package that is compiled for a class outside of it."""
     folder.write("own.py", own)
     for arm in ("1", "3"):
         folder.write("deep/down.py", f"ARM = {arm}\n")
@@ -238,8 +242,8 @@ def test_kernels_and_states_of_your_own_go_by_what_they_import(folder: Folder, o
     assert len(list((folder.path / "cache").rglob(f"*{cache.OWN_SUFFIX}"))) == 2
 
 
-def test_a_name_that_the_state_has_already_is_refused() -> None:
-    """Two sections of one name shared their numbers without a word."""
+def test_second_array_of_the_same_name_is_refused() -> None:
+    """Otherwise the two would share their numbers."""
 
     @record
     class Own(Arms):

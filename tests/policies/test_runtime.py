@@ -1,17 +1,17 @@
-"""A live policy starts at once, interpreted, and goes on with machine code: its choices do not tell which."""
+"""A live policy starts interpreted and continues with machine code, with the same choices."""
 
 import itertools
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numba
 import pytest
 
+from forks import Forks
 from maskedbandits._numba import cache
 from maskedbandits.policies import KINDS
+from maskedbandits.policies.runtime import Entries
 
 PLAY = """
 import json, sys, time
@@ -24,35 +24,51 @@ while len(chosen) < 400 or (before == len(chosen) and time.monotonic() < until):
     before += not policy.entries.is_machine_code
     policy.observe(arm, float((arm + len(chosen)) % 3 == 0))
     chosen.append(arm)
+    time.sleep(0.01 if len(chosen) >= 400 else 0)  # leave the processor to the compiler
 chosen += [policy.choose() for _ in range(200)]
 print(json.dumps([before, chosen]))
 """
 
 
-def play(name: str, folder: Path, mode: str) -> tuple[int, list[int], str]:
-    environment = {**os.environ, cache.VARIABLE: str(folder), "MASKEDBANDITS_COMPILE": mode}
-    done = subprocess.run(
-        [sys.executable, "-c", PLAY, name], env=environment, capture_output=True, text=True, check=True
-    )
+def play(forks: Forks, name: str, folder: Path, mode: str) -> tuple[int, list[int], str]:
+    """Return how many choices were interpreted, all choices, and the messages."""
+    environment = {cache.VARIABLE: str(folder), "MASKEDBANDITS_COMPILE": mode}
+    done = forks.run("-c", PLAY, name, environment=environment)
+    assert done.returncode == 0, done.stderr
     before, chosen = json.loads(done.stdout)
     return before, chosen, done.stderr
 
 
-@pytest.mark.skipif(bool(os.environ.get("NUMBA_DISABLE_JIT")), reason="there is nothing to wait for")
+COMPILES = pytest.mark.skipif(bool(os.environ.get("NUMBA_DISABLE_JIT")), reason="nothing is compiled")
+
+
+@COMPILES
 @pytest.mark.parametrize("name", ["uniform", pytest.param("auto", marks=pytest.mark.slow)])
-def test_choices_are_the_same_before_and_after_the_switch(name: str, tmp_path: Path) -> None:
-    before, chosen, said = play(name, tmp_path, "background")
+def test_choices_are_the_same_before_and_after_the_switch(name: str, tmp_path: Path, forks: Forks) -> None:
+    before, chosen, said = play(forks, name, tmp_path, "background")
     assert 0 < before < len(chosen) - 200  # it began interpreted, and ended compiled
     assert f"compiling {name} for this machine in the background" in said
     assert said.count("\n") == 1
-    at_once, again, silence = play(name, tmp_path, "background")
-    assert (at_once, silence) == (0, "")  # it was kept
+    at_once, again, silence = play(forks, name, tmp_path, "background")
+    assert (at_once, silence) == (0, "")  # it was stored
     common = min(len(chosen), len(again)) - 200
     assert chosen[:common] == again[:common]
 
 
-def test_no_record_is_taken_for_another() -> None:
-    """Numba lets a record stand for one that begins with the same numbers, and warns of it."""
+@COMPILES
+def test_unknown_compile_mode_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    monkeypatch.setenv("MASKEDBANDITS_COMPILE", "soon")
+    monkeypatch.setattr(cache, "_listener", said.append)
+    monkeypatch.setattr(cache, "_said", set())
+    monkeypatch.setattr(cache, "is_stored", lambda name: False)
+    monkeypatch.setattr(Entries, "_compile_in_background", lambda entries: None)
+    Entries(KINDS["uniform"].layout, "").prepare()
+    assert said == ["MASKEDBANDITS_COMPILE = 'soon' is taken for background: give now or background"]
+
+
+def test_no_record_is_mistaken_for_another() -> None:
+    """Numba accepts a record in place of one that begins with the same fields, with a warning."""
     records = {kind.layout.storage.name: numba.from_dtype(kind.layout.storage.dtype) for kind in KINDS.values()}
     for one, other in itertools.permutations(records.values(), 2):
         assert one.can_convert_to(None, other) is None
