@@ -42,9 +42,8 @@ print(json.dumps([chosen, result.regret.tolist(), result.pulls.tolist(), interna
 """
 )
 FEATURES = tuple(internals.NAMES)
-QUICK = ("arrays", "switch")  # those with the most code of their own
-EXP3 = ("exp3s", '{"horizon": 300}')
-SHARED = ("sw-klucb-cf", '{"window": 60}')
+QUICK = ("arrays", "switch")  # the features with the most code of ours
+UNIFORM, EXP3, SHARED = ("uniform", "{}"), ("exp3s", '{"horizon": 300}'), ("sw-klucb-cf", '{"window": 60}')
 
 
 def play(forks: Forks, feature: str, policy: tuple[str, str], folder: Path) -> tuple[list[object], bool]:
@@ -66,31 +65,22 @@ def test_find_returns_none_if_any_name_is_missing(feature: str, monkeypatch: pyt
             assert internals.find.__wrapped__(feature) is None
 
 
-@pytest.fixture(scope="module")
-def expected(forks: Forks, tmp_path_factory: pytest.TempPathFactory) -> list[object]:
-    results, is_missing = play(forks, "", EXP3, tmp_path_factory.mktemp("normal"))
-    assert not is_missing
-    return results
-
-
-@pytest.mark.parametrize(
-    "feature",
-    [each if each in QUICK else pytest.param(each, marks=pytest.mark.slow) for each in FEATURES],
-)
-def test_results_are_the_same_without_a_feature(
-    feature: str, expected: list[object], tmp_path: Path, forks: Forks
-) -> None:
-    results, is_missing = play(forks, feature, EXP3, tmp_path)
-    assert is_missing
-    assert results == expected
-    assert any(tmp_path.rglob("*.nbc")) == (feature != "files")
+@pytest.mark.parametrize("feature", QUICK)
+def test_results_are_the_same_without_a_feature(feature: str, tmp_path: Path, forks: Forks) -> None:
+    normal, _ = play(forks, "", UNIFORM, tmp_path.parent / "normal")  # compiled once for all features
+    assert play(forks, feature, UNIFORM, tmp_path) == (normal, True)
+    assert any(tmp_path.rglob("*.nbc"))
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("policy", [EXP3, SHARED], ids=["exp3s", "sw-klucb-cf"])
 @pytest.mark.parametrize("feature", FEATURES)
-def test_shared_kernel_is_the_same_without_a_feature(feature: str, tmp_path: Path, forks: Forks) -> None:
-    normal, _ = play(forks, "", SHARED, tmp_path / "normal")
-    assert play(forks, feature, SHARED, tmp_path / "hidden") == (normal, True)
+def test_policies_are_the_same_without_a_feature(
+    feature: str, policy: tuple[str, str], tmp_path: Path, forks: Forks
+) -> None:
+    normal, _ = play(forks, "", policy, tmp_path.parent / "normal")
+    assert play(forks, feature, policy, tmp_path) == (normal, True)
+    assert any(tmp_path.rglob("*.nbc")) == (feature != "files")
 
 
 def test_only_one_module_uses_internals() -> None:
