@@ -1,6 +1,6 @@
-"""The only checkers of arrays: shares in [0, 1], whole numbers, and where the parts of a sequence start.
+"""Checks of arrays: shares in [0, 1], integers, and the starts of the parts of a sequence.
 
-Plain values are checked by ``errors.py``, which needs no numpy.
+``errors.py`` checks plain values without numpy.
 """
 
 from __future__ import annotations
@@ -19,48 +19,50 @@ Ints = NDArray[np.int64]
 def check_table(name: str, numbers: ArrayLike, row: str, *, one_row: bool = False) -> Floats:
     """Return a table of numbers in [0, 1], a row for each segment or round and a column for each arm.
 
-    With ``one_row`` a plain list is a table of one row.
+    With ``one_row``, a plain list is a table of one row.
     """
-    found = _floats(name, numbers, f"not a table of numbers: give one row per {row}, all equally long")
+    found = _to_floats(name, numbers, f"not a table of numbers: give one row per {row}, all equally long")
     if found.ndim == 1 and one_row:
         found = found[None, :]
     if found.ndim != 2 or found.shape[0] < 1 or found.shape[1] < 1:
         raise UserError(f"{name} have shape {found.shape}: give ({row}s, arms), at least one of each")
-    if (wrong := _outside(found)) is not None:
-        place, arm = wrong
-        raise UserError(f"{name}: arm {arm} has {found[place, arm]} in {row} {place}: give numbers in [0, 1]")
+    if (wrong := _find_outside(found)) is not None:
+        index, arm = wrong
+        raise UserError(f"{name}: arm {arm} has {found[index, arm]} in {row} {index}: give numbers in [0, 1]")
     return found
 
 
 def check_shares(name: str, numbers: ArrayLike, row: str) -> Floats:
     """Return a list of numbers in [0, 1], one for each round."""
-    found = _floats(name, numbers, f"not a list of numbers: give one per {row}")
+    found = _to_floats(name, numbers, f"not a list of numbers: give one per {row}")
     if found.ndim != 1 or found.size < 1:
         raise UserError(f"{name} have shape {found.shape}: give a list, one per {row}")
-    if (wrong := _outside(found)) is not None:
+    if (wrong := _find_outside(found)) is not None:
         raise UserError(f"{name}: {found[wrong]} in {row} {wrong[0]}: give numbers in [0, 1]")
     return found
 
 
 def check_cube(name: str, numbers: ArrayLike) -> Floats:
     """Return numbers in [0, 1] by segment, group and arm; a table of groups and arms is one segment."""
-    found = _by_segment(name, numbers, "group", "arm")
-    if (wrong := _outside(found)) is not None:
+    found = _split_segments(name, numbers, "group", "arm")
+    if (wrong := _find_outside(found)) is not None:
         raise UserError(f"{name}: {found[wrong]} at {wrong}: give numbers in [0, 1]")
     return found
 
 
 def check_weights(name: str, numbers: ArrayLike) -> Floats:
     """Return finite numbers by segment, arm and feature; a table of arms and features is one segment."""
-    found = _by_segment(name, numbers, "arm", "feature")
+    found = _split_segments(name, numbers, "arm", "feature")
     if not np.isfinite(found).all():
         raise UserError(f"{name} are not all finite: give finite numbers")
     return found
 
 
-def _by_segment(name: str, numbers: ArrayLike, row: str, column: str) -> Floats:
+def _split_segments(name: str, numbers: ArrayLike, row: str, column: str) -> Floats:
     """Return numbers by segment, row and column; a table is one segment."""
-    found = _floats(name, numbers, f"no numbers by segment, {row} and {column}: give as many {column}s for every {row}")
+    found = _to_floats(
+        name, numbers, f"no numbers by segment, {row} and {column}: give as many {column}s for every {row}"
+    )
     if found.ndim == 2:
         found = found[None]
     if found.ndim != 3 or 0 in found.shape:
@@ -69,7 +71,7 @@ def _by_segment(name: str, numbers: ArrayLike, row: str, column: str) -> Floats:
 
 
 def check_parts_of_one(name: str, numbers: ArrayLike, count: int) -> Floats:
-    """Return so many numbers above 0 that add up to 1."""
+    """Return ``count`` numbers above 0 that add up to 1."""
     found = check_shares(name, numbers, "group")
     total = float(found.sum())
     if found.size != count or found.min() <= 0.0 or abs(total - 1.0) > 1e-6:
@@ -80,23 +82,23 @@ def check_parts_of_one(name: str, numbers: ArrayLike, count: int) -> Floats:
 
 
 def check_vector(name: str, numbers: ArrayLike, count: int, most: float) -> Floats:
-    """Return so many numbers, none of them further from 0 than this."""
-    found = _floats(name, numbers, f"no list of numbers: give {count}")
+    """Return ``count`` numbers, each of at most this magnitude."""
+    found = _to_floats(name, numbers, f"no list of numbers: give {count}")
     if found.shape != (count,):
         raise UserError(f"{name} have shape {found.shape}: give a list of {count} numbers")
-    if not np.all(np.abs(found) <= most):  # nor is NaN
-        place = int(np.argmin(np.abs(found) <= most))
+    if not np.all(np.abs(found) <= most):  # false for NaN
+        index = int(np.argmin(np.abs(found) <= most))
         raise UserError(
-            f"{name}: number {place} is {found[place]}: give numbers from {-most:g} to {most:g}; scale them"
+            f"{name}: number {index} is {found[index]}: give numbers from {-most:g} to {most:g}; scale them"
         )
     return found
 
 
 def check_ints(name: str, numbers: ArrayLike) -> Ints:
-    """Return an array of whole numbers; 1.0 is one, True is none."""
+    """Return an array of integers; 1.0 is accepted, True is not."""
     try:
         given = np.asarray(numbers)
-        with np.errstate(invalid="ignore"):  # NaN becomes some number, and then is not the same
+        with np.errstate(invalid="ignore"):  # NaN turns into a number that differs
             found = given.astype(np.int64)
         same = bool(np.all(found == given)) and given.dtype != np.bool_
     except (TypeError, ValueError, OverflowError):
@@ -107,17 +109,17 @@ def check_ints(name: str, numbers: ArrayLike) -> Ints:
 
 
 def check_arms(name: str, numbers: ArrayLike, count: int, row: str) -> Ints:
-    """Return a list of arms, of which there are so many."""
+    """Return a list of arms below ``count``."""
     found = check_ints(name, numbers)
     unknown = np.argwhere((found < 0) | (found >= count))
     if len(unknown):
-        place = tuple(int(index) for index in unknown[0])
-        raise UserError(f"{name}: {row} {place[0]} has arm {found[place]}: they are numbered from 0 to {count - 1}")
+        index = tuple(int(each) for each in unknown[0])
+        raise UserError(f"{name}: {row} {index[0]} has arm {found[index]}: they are numbered from 0 to {count - 1}")
     return found
 
 
 def check_starts(name: str, numbers: ArrayLike, end: int) -> Ints:
-    """Return where the parts of a sequence of this length start, if each of them holds something."""
+    """Return the starts of the parts of a sequence of this length; no part may be empty."""
     found = check_ints(name, numbers)
     if found.ndim != 1 or not found.size or found[0] != 0 or np.any(np.diff(found) <= 0):
         raise UserError(f"{name} = {abbreviate(numbers)}: give them increasing, the first 0")
@@ -127,13 +129,13 @@ def check_starts(name: str, numbers: ArrayLike, end: int) -> Ints:
 
 
 def refuse_other_lengths(name: str, one: NDArray[Any], other_name: str, other: NDArray[Any]) -> None:
-    """Refuse two lists of which one is longer."""
+    """Refuse two lists of different lengths."""
     if one.shape != other.shape:
         raise UserError(f"{name} have shape {one.shape}, {other_name} {other.shape}: give two lists of one length")
 
 
-def _floats(name: str, numbers: ArrayLike, complaint: str) -> Floats:
-    """Return numbers; what a masked array hides is none."""
+def _to_floats(name: str, numbers: ArrayLike, complaint: str) -> Floats:
+    """Return an array of floats; masked entries become NaN."""
     try:
         if isinstance(numbers, np.ma.MaskedArray):
             return np.array(np.ma.filled(np.ma.asarray(numbers, dtype=np.float64), np.nan))
@@ -142,7 +144,7 @@ def _floats(name: str, numbers: ArrayLike, complaint: str) -> Floats:
         raise UserError(f"{name} are {complaint}") from None
 
 
-def _outside(found: Floats) -> tuple[int, ...] | None:
-    """Return where the first number is that is not in [0, 1]; NaN is not."""
+def _find_outside(found: Floats) -> tuple[int, ...] | None:
+    """Return the index of the first number outside [0, 1], NaN included; None if there is none."""
     inside = (found >= 0.0) & (found <= 1.0)
-    return None if inside.all() else tuple(int(place) for place in np.argwhere(~inside)[0])
+    return None if inside.all() else tuple(int(index) for index in np.argwhere(~inside)[0])

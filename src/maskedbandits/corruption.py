@@ -1,11 +1,11 @@
-"""How a reward is masked: the corruption functions that link the mean of a reward to the mean of its feedback.
+"""Corruption functions: they link the mean of a reward to the mean of its masked feedback.
 
-Randomised response flips bits: a reward 0 is reported truly with probability p00, a reward 1 with p11, so that
-``g(m) = 1 - p00 + (p00 + p11 - 1) m``. ``Monotone`` takes any continuous, strictly monotone g on [0, 1].
-Outside [0, 1] every g goes on as a straight line with its secant slope g(1) - g(0).
+Randomised response flips bits. It reports a reward 0 truthfully with probability p00 and a reward 1 with p11, so
+``g(m) = 1 - p00 + (p00 + p11 - 1) m``. ``Monotone`` takes any continuous, strictly monotone g on [0, 1]. Outside [0, 1]
+every g continues as a straight line with its secant slope g(1) - g(0).
 
-``GaussianNoise`` and ``LaplaceNoise`` add noise around 0 to the reward: g is the identity, and feedback is no bit but
-any number. What is drawn from them here is simulated, from a seed, and protects nobody.
+``GaussianNoise`` and ``LaplaceNoise`` add noise with mean 0 to the reward: g is the identity, and feedback is any
+number. The classes here draw simulated noise from a seed. They do not protect real data.
 """
 
 import math
@@ -31,7 +31,7 @@ class Polyline(NamedTuple):
 
 @runtime_checkable
 class Corruption(Protocol):
-    """What a policy and a problem need to know of a corruption function."""
+    """The interface of corruption functions for policies and problems."""
 
     @property
     def increasing(self) -> bool:
@@ -42,19 +42,18 @@ class Corruption(Protocol):
         """Return the function as data."""
 
     def __call__(self, mean: float) -> float:
-        """Return the feedback mean of a mean."""
+        """Return the mean feedback for a mean reward."""
 
     def inverse(self, feedback_mean: float) -> float:
-        """Return the mean that gives this feedback mean."""
+        """Return the mean reward for a mean feedback."""
 
 
 def expand_per_arm(corruption: Corruption | Sequence[Corruption], arms: int) -> tuple[Corruption, ...]:
-    """Return one corruption for every arm, whether one was given for all or one for each."""
+    """Return one corruption for every arm, from one for all or one for each."""
     if type(corruption) is not tuple and _is_corruption(corruption):
         return (cast(Corruption, corruption),) * arms
-    several = isinstance(corruption, Sequence) and not hasattr(
-        type(corruption), "corruption"
-    )  # a report is a tuple, too
+    # Reports are tuples, too, but they have a corruption.
+    several = isinstance(corruption, Sequence) and not hasattr(type(corruption), "corruption")
     each: tuple[Any, ...] = tuple(cast(Any, corruption)) if several else (corruption,) * arms
     if len(each) != arms:
         raise UserError(f"{len(each)} corruptions for {arms} arms: give one for all, or one for each")
@@ -65,12 +64,12 @@ def expand_per_arm(corruption: Corruption | Sequence[Corruption], arms: int) -> 
 
 
 def _is_corruption(one: object) -> bool:
-    """Tell whether this is a corruption: ours are known, and a protocol takes its time to ask."""
+    """Tell whether this is a corruption; built-in classes come first, because protocol checks are slow."""
     return isinstance(one, (RandomizedResponse, Monotone, GaussianNoise, LaplaceNoise, Corruption))
 
 
 def _suggest(one: object) -> str:
-    """Say what to give in place of what is no corruption; a randomiser and a report know theirs."""
+    """Suggest a replacement for a value that is not a corruption; randomisers and reports have one."""
     if hasattr(type(one), "corruption"):
         return f"{type(one).__name__.lower()}.corruption, which tells how it masks"
     return "a RandomizedResponse, a Monotone, a GaussianNoise or a LaplaceNoise"
@@ -78,10 +77,30 @@ def _suggest(one: object) -> str:
 
 @dataclass(frozen=True)
 class RandomizedResponse:
-    """Report a 0 truly with probability p00 and a 1 truly with probability p11.
+    """Randomised response: report a 0 truthfully with probability p00, and a 1 with probability p11.
 
-    >>> RandomizedResponse(0.75, 0.75)(1.0)
-    0.75
+    Parameters
+    ----------
+    p00 : float
+        Probability that a reward 0 is reported as 0.
+    p11 : float
+        Probability that a reward 1 is reported as 1.
+
+    Raises
+    ------
+    UserError
+        If a probability is not in [0, 1].
+    ValueError
+        If p00 + p11 = 1, because feedback is then independent of the reward.
+
+    Examples
+    --------
+    >>> response = RandomizedResponse(0.75, 0.75)
+    >>> response(1.0), response.slope
+    (0.75, 0.5)
+    >>> response.inverse(0.5)
+    0.5
+
     """
 
     p00: float
@@ -98,9 +117,30 @@ class RandomizedResponse:
 
     @classmethod
     def from_epsilon(cls, epsilon: float) -> "RandomizedResponse":
-        """Return the response that tells the most among those that are epsilon-locally differentially private.
+        """Return the most informative response that is epsilon-locally differentially private.
 
-        This is Eq. (DPmatrix) of the paper; an infinite epsilon leaves the reward as it is.
+        This is Eq. (DPmatrix) of the paper: p00 = p11 = e^epsilon / (1 + e^epsilon).
+
+        Parameters
+        ----------
+        epsilon : float
+            Privacy loss of one report, above 0; infinity reports the reward itself.
+
+        Returns
+        -------
+        RandomizedResponse
+            The response.
+
+        Raises
+        ------
+        ValueError
+            If epsilon is not above 0, or too small to leave any information.
+
+        Examples
+        --------
+        >>> round(RandomizedResponse.from_epsilon(1.0).p11, 4)
+        0.7311
+
         """
         epsilon = check_number("epsilon", epsilon, 0.0, above=True, infinite=True)
         truth = 1.0 / (1.0 + math.exp(-epsilon))
@@ -110,12 +150,12 @@ class RandomizedResponse:
 
     @property
     def slope(self) -> float:
-        """How much of a difference of means is left in the feedback: p00 + p11 - 1."""
+        """Share of a difference of means that is left in the feedback: p00 + p11 - 1."""
         return self.p11 - (1.0 - self.p00)
 
     @property
     def epsilon(self) -> float:
-        """The privacy loss of one report: the largest log-ratio of its probabilities under the two rewards."""
+        """Privacy loss of one report: the largest log-ratio of its probabilities under the two rewards."""
         ratios = [(self.p00, 1.0 - self.p11), (self.p11, 1.0 - self.p00)]
         return max(_compute_log_ratio(a, b) for a, b in ratios)
 
@@ -132,49 +172,102 @@ class RandomizedResponse:
         return Polyline(np.array([0.0, 1.0]), np.array(ends), flipped)
 
     def __call__(self, mean: float) -> float:
-        """Return the feedback mean of a mean."""
+        """Return the mean feedback for a mean reward.
+
+        Parameters
+        ----------
+        mean : float
+            Mean reward.
+
+        Returns
+        -------
+        float
+            Mean feedback, g(mean).
+
+        """
         return 1.0 - self.p00 + self.slope * mean
 
     def inverse(self, feedback_mean: float) -> float:
-        """Return the mean that gives this feedback mean."""
+        """Return the mean reward for a mean feedback.
+
+        Parameters
+        ----------
+        feedback_mean : float
+            Mean feedback.
+
+        Returns
+        -------
+        float
+            Mean reward. It is not clipped to [0, 1].
+
+        """
         return (feedback_mean - (1.0 - self.p00)) / self.slope
 
 
 def _compute_log_ratio(a: float, b: float) -> float:
-    """Return how far apart two probabilities are, whichever is the larger."""
+    """Return the absolute log-ratio of two probabilities."""
     if a == b:
         return 0.0
     return abs(math.log(a) - math.log(b)) if a > 0.0 and b > 0.0 else math.inf
 
 
-ROUNDINGS = 4.0  # of its last digit by which two values of g may differ and still be the same
+ROUNDINGS = 4.0  # units of the last digit by which equal values of g may differ
 IDENTITY = RandomizedResponse(1.0, 1.0)
 
 
 class Monotone:
     """Any continuous, strictly monotone function g from [0, 1] to [0, 1], increasing or decreasing.
 
-    Compiled code gets a polyline through g whose error, and that of its inverse, is measured and kept under 1e-9.
+    Compiled code uses a polyline through g. Its error and that of its inverse are measured, and below 1e-9.
+
+    Parameters
+    ----------
+    g : callable
+        The function from mean reward to mean feedback.
+    inverse : callable, optional
+        The inverse of g. By default it is computed by bisection.
+
+    Attributes
+    ----------
+    increasing : bool
+        Whether g increases.
+    polyline : Polyline
+        The nodes for compiled code.
+    error : float
+        Measured error of the polyline.
+
+    Raises
+    ------
+    ValueError
+        If g leaves [0, 1], is not strictly monotone, is not continuous, or the inverse is not that of g.
+
+    Examples
+    --------
+    >>> square = Monotone(lambda mean: mean * mean)
+    >>> square(0.5), round(square.inverse(0.25), 9)
+    (0.25, 0.5)
+
     """
 
     TOLERANCE = 1e-9
-    MOST_NODES = 1 << 18
+    MAX_NODES = 1 << 18
 
     def __init__(self, g: Callable[[float], float], inverse: Callable[[float], float] | None = None) -> None:
         self._g = g
         self._inverse = inverse
         self.increasing = self._at(1.0) > self._at(0.0)
-        means, values = _refine(self._at, self.increasing, self.TOLERANCE / 2, self.MOST_NODES)
+        means, values = _refine(self._at, self.increasing, self.TOLERANCE / 2, self.MAX_NODES)
         feedbacks = values if self.increasing else 1.0 - values
         self.polyline = Polyline(means, feedbacks, not self.increasing)
         self._ends = (float(values[0]), float(values[-1]))
-        self.error = self._measured_error()
+        self.error = self._measure_error()
         if self.error > self.TOLERANCE:
             raise ValueError(
                 f"g cannot be followed closer than {self.error:.1e}: is it continuous and strictly monotone on [0, 1]?"
             )
 
     def _at(self, mean: float) -> float:
+        """Return g at a mean, checked."""
         try:
             value = float(self._g(mean))
         except (TypeError, ValueError):
@@ -184,7 +277,19 @@ class Monotone:
         return value
 
     def __call__(self, mean: float) -> float:
-        """Return the feedback mean of a mean."""
+        """Return the mean feedback for a mean reward.
+
+        Parameters
+        ----------
+        mean : float
+            Mean reward.
+
+        Returns
+        -------
+        float
+            Mean feedback, g(mean).
+
+        """
         low, high = self._ends
         if mean < 0.0:
             return low + (high - low) * mean
@@ -193,7 +298,19 @@ class Monotone:
         return self._at(mean)
 
     def inverse(self, feedback_mean: float) -> float:
-        """Return the mean that gives this feedback mean."""
+        """Return the mean reward for a mean feedback.
+
+        Parameters
+        ----------
+        feedback_mean : float
+            Mean feedback.
+
+        Returns
+        -------
+        float
+            Mean reward. It is not clipped to [0, 1].
+
+        """
         low, high = self._ends
         share = (feedback_mean - low) / (high - low)
         if share <= 0.0:
@@ -220,18 +337,18 @@ class Monotone:
             else:
                 high = middle
 
-    def _measured_error(self) -> float:
-        """Compare g, the given inverse and the polyline at points that the refinement has not seen."""
+    def _measure_error(self) -> float:
+        """Compare g, the given inverse and the polyline at points that the refinement did not use."""
         means, feedbacks, flipped = self.polyline
         cells = np.unique(np.linspace(0, means.size - 2, 4096).astype(np.int64))
-        # no dyadic shares, so none of the points that the refinement looked at
+        # Shares that are not dyadic, so the refinement has not used these points.
         shares = np.array([0.1458980337503155, 0.3819660112501051, 0.8541019662496845])
         points = (means[cells] + np.outer(shares, means[cells + 1] - means[cells])).ravel()
         values = np.array([self._at(float(point)) for point in points])
         seen = 1.0 - values if flipped else values
         followed = np.interp(points, means, feedbacks)
         returned = np.interp(seen, feedbacks, means)
-        # where g is so flat that rounding its value moves the mean, no inverse could be closer
+        # Where g is so flat that rounding its value moves the mean, no inverse is closer.
         exact = np.abs(followed - seen) <= 4.0 * ROUNDINGS * np.spacing(values)
         error = np.abs(followed - seen).max()
         back = np.where(exact, 0.0, np.abs(returned - points)).max()
@@ -245,11 +362,11 @@ class Monotone:
         return float(max(error, back))
 
 
-LOUDEST = 1e6  # noise that leaves anything to learn
+MAX_NOISE = 1e6  # more noise leaves nothing to learn
 
 
 class _Noise:
-    """What every noise around 0 is as a corruption: the mean stays."""
+    """Base of additive noise with mean 0: the mean is unchanged."""
 
     increasing = True
 
@@ -259,102 +376,248 @@ class _Noise:
         return Polyline(np.array([0.0, 1.0]), np.array([0.0, 1.0]), False)
 
     def __call__(self, mean: float) -> float:
-        """Return the feedback mean of a mean."""
+        """Return the mean feedback for a mean reward.
+
+        Parameters
+        ----------
+        mean : float
+            Mean reward.
+
+        Returns
+        -------
+        float
+            Mean feedback, g(mean).
+
+        """
         return mean
 
     def inverse(self, feedback_mean: float) -> float:
-        """Return the mean that gives this feedback mean."""
+        """Return the mean reward for a mean feedback.
+
+        Parameters
+        ----------
+        feedback_mean : float
+            Mean feedback.
+
+        Returns
+        -------
+        float
+            Mean reward. It is not clipped to [0, 1].
+
+        """
         return feedback_mean
 
 
 @dataclass(frozen=True)
 class GaussianNoise(_Noise):
-    """Add normal noise of a standard deviation to the reward; with 0, show it as it is.
+    """Add normal noise to the reward.
 
+    Parameters
+    ----------
+    sigma : float
+        Standard deviation; 0 shows the reward as it is.
+
+    Raises
+    ------
+    UserError
+        If sigma is negative or above 1e6.
+
+    Examples
+    --------
     >>> round(GaussianNoise.from_epsilon(1.0, delta=1e-5).sigma, 4)
     3.7306
+
     """
 
     sigma: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "sigma", check_number("sigma", self.sigma, 0.0, LOUDEST))
+        object.__setattr__(self, "sigma", check_number("sigma", self.sigma, 0.0, MAX_NOISE))
 
     @classmethod
     def from_epsilon(cls, epsilon: float, delta: float, sensitivity: float = 1.0) -> "GaussianNoise":
-        """Return the least noise that is (epsilon, delta)-locally differentially private, for rewards so far apart.
+        """Return the least noise that is (epsilon, delta)-locally differentially private.
 
-        Found by bisection on the exact delta (Balle and Wang 2018, Improving the Gaussian mechanism for differential
-        privacy, ICML, Theorem 8), and rounded up.
+        It bisects the exact delta (Balle and Wang 2018, Improving the Gaussian mechanism for differential privacy,
+        ICML, Theorem 8), and rounds up.
+
+        Parameters
+        ----------
+        epsilon : float
+            Privacy loss of one report, above 0 and at most 100.
+        delta : float
+            Probability of a larger loss, below 1.
+        sensitivity : float, default 1.0
+            Largest distance of two rewards.
+
+        Returns
+        -------
+        GaussianNoise
+            The noise.
+
+        Raises
+        ------
+        UserError
+            If a value is out of range.
+
+        Examples
+        --------
+        >>> GaussianNoise.from_epsilon(1.0, delta=1e-5).delta(1.0) <= 1e-5
+        True
+
         """
         epsilon = check_number("epsilon", epsilon, 0.0, 100.0, above=True)
         delta = check_number("delta", delta, 1e-100, 1.0, below=True)
-        sensitivity = check_number("sensitivity", sensitivity, 0.0, LOUDEST, above=True)
+        sensitivity = check_number("sensitivity", sensitivity, 0.0, MAX_NOISE, above=True)
         low, high = 0.0, 1.0
-        while _gaussian_delta(high, epsilon) > delta:
+        while _compute_gaussian_delta(high, epsilon) > delta:
             low, high = high, 2.0 * high
         while True:
             middle = 0.5 * (low + high)
             if not low < middle < high:
                 return cls(high * sensitivity)
-            low, high = (middle, high) if _gaussian_delta(middle, epsilon) > delta else (low, middle)
+            low, high = (middle, high) if _compute_gaussian_delta(middle, epsilon) > delta else (low, middle)
 
     def delta(self, epsilon: float) -> float:
-        """Return the least delta with which a report of a reward in [0, 1] is (epsilon, delta)-private."""
+        """Return the least delta for which a report of a reward in [0, 1] is (epsilon, delta)-private.
+
+        Parameters
+        ----------
+        epsilon : float
+            Privacy loss of one report, from 0 to 100.
+
+        Returns
+        -------
+        float
+            The delta.
+
+        Raises
+        ------
+        UserError
+            If epsilon is out of range.
+
+        Examples
+        --------
+        >>> round(GaussianNoise(1.0).delta(1.0), 4)
+        0.1269
+
+        """
         epsilon = check_number("epsilon", epsilon, 0.0, 100.0)
-        return _gaussian_delta(self.sigma, epsilon) if self.sigma > 0.0 else 1.0
+        return _compute_gaussian_delta(self.sigma, epsilon) if self.sigma > 0.0 else 1.0
 
     def draw(self, generator: np.random.Generator) -> float:
-        """Draw noise, for a simulation."""
+        """Draw noise for a simulation.
+
+        Parameters
+        ----------
+        generator : numpy.random.Generator
+            Source of random numbers. It is seeded, so this protects no one's privacy.
+
+        Returns
+        -------
+        float
+            The noise.
+
+        """
         return self.sigma * float(generator.standard_normal())
 
 
 @dataclass(frozen=True)
 class LaplaceNoise(_Noise):
-    """Add Laplace noise of a scale to the reward; its variance is 2 scale^2.
+    """Add Laplace noise to the reward, of variance 2 scale^2.
 
+    Parameters
+    ----------
+    scale : float
+        Scale of the noise, above 0.
+
+    Raises
+    ------
+    UserError
+        If the scale is not above 0, or above 1e6.
+
+    Examples
+    --------
     >>> LaplaceNoise.from_epsilon(0.5)
     LaplaceNoise(scale=2.0)
+
     """
 
     scale: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "scale", check_number("scale", self.scale, 0.0, LOUDEST, above=True))
+        object.__setattr__(self, "scale", check_number("scale", self.scale, 0.0, MAX_NOISE, above=True))
 
     @classmethod
     def from_epsilon(cls, epsilon: float, sensitivity: float = 1.0) -> "LaplaceNoise":
-        """Return the least noise that is epsilon-locally differentially private, for rewards so far apart."""
-        sensitivity = check_number("sensitivity", sensitivity, 0.0, LOUDEST, above=True)
+        """Return the least noise that is epsilon-locally differentially private.
+
+        Parameters
+        ----------
+        epsilon : float
+            Privacy loss of one report, above 0.
+        sensitivity : float, default 1.0
+            Largest distance of two rewards.
+
+        Returns
+        -------
+        LaplaceNoise
+            The noise.
+
+        Raises
+        ------
+        UserError
+            If a value is out of range.
+
+        Examples
+        --------
+        >>> LaplaceNoise.from_epsilon(2.0).epsilon
+        2.0
+
+        """
+        sensitivity = check_number("sensitivity", sensitivity, 0.0, MAX_NOISE, above=True)
         return cls(sensitivity / check_number("epsilon", epsilon, 0.0, above=True))
 
     @property
     def epsilon(self) -> float:
-        """The privacy loss of one report of a reward in [0, 1]."""
+        """Privacy loss of one report of a reward in [0, 1]."""
         return 1.0 / self.scale
 
     def draw(self, generator: np.random.Generator) -> float:
-        """Draw noise, for a simulation."""
+        """Draw noise for a simulation.
+
+        Parameters
+        ----------
+        generator : numpy.random.Generator
+            Source of random numbers. It is seeded, so this protects no one's privacy.
+
+        Returns
+        -------
+        float
+            The noise.
+
+        """
         return float(generator.laplace(0.0, self.scale))
 
 
 Noise = GaussianNoise | LaplaceNoise
 
 
-def _gaussian_delta(sigma: float, epsilon: float) -> float:
-    """Return P(x) - e^epsilon P(y): by how much the reports of two rewards, 1 apart, pass a ratio of e^epsilon."""
+def _compute_gaussian_delta(sigma: float, epsilon: float) -> float:
+    """Return P(x) - e^epsilon P(y), by which reports of two rewards 1 apart exceed a ratio of e^epsilon."""
     half, shift = 0.5 / sigma, epsilon * sigma
-    return _normal_below(half - shift) - math.exp(epsilon) * _normal_below(-half - shift)
+    return _compute_normal_cdf(half - shift) - math.exp(epsilon) * _compute_normal_cdf(-half - shift)
 
 
-def _normal_below(x: float) -> float:
+def _compute_normal_cdf(x: float) -> float:
+    """Return the standard normal distribution function."""
     return 0.5 * math.erfc(-x / math.sqrt(2.0))
 
 
 class Spread(NamedTuple):
-    """How far feedback strays from its mean: E exp(l (y - mean)) <= exp(l^2 sigma^2 / (2 (1 - tail |l|))).
+    """Limit on the deviation of feedback: E exp(l (y - mean)) <= exp(l^2 sigma^2 / (2 (1 - tail |l|))).
 
-    With a tail of 0 it is sub-Gaussian, and else sub-gamma (Boucheron, Lugosi and Massart 2013, Concentration
+    With a tail of 0 it is sub-Gaussian, otherwise sub-gamma (Boucheron, Lugosi and Massart 2013, Concentration
     inequalities, section 2.4).
     """
 
@@ -362,13 +625,13 @@ class Spread(NamedTuple):
     tail: float
 
 
-BOUNDED = 0.5  # the sigma of whatever lies in [0, 1] (Hoeffding's lemma)
+BOUNDED = 0.5  # the sigma of any distribution on [0, 1] (Hoeffding's lemma)
 
 
 def compute_spread(each: Sequence[Corruption], rewards: float = BOUNDED) -> Spread | None:
-    """Return how far feedback strays that is no bits, at most, whatever the arm; None where all feedbacks are bits.
+    """Return the largest spread of noisy feedback over all arms; None if all feedback is bits.
 
-    Rewards have a sigma of their own, by default that of rewards in [0, 1]. Laplace noise of scale b has
+    Rewards have their own sigma, by default that of rewards in [0, 1]. Laplace noise of scale b has
     log E exp(l y) = -log(1 - b^2 l^2) <= (2 b^2) l^2 / (2 (1 - b |l|)): it adds a variance of 2 b^2, and b is its tail.
     """
     found = [_compute_one_spread(one, rewards) for one in each if isinstance(one, Noise)]
@@ -376,6 +639,7 @@ def compute_spread(each: Sequence[Corruption], rewards: float = BOUNDED) -> Spre
 
 
 def _compute_one_spread(noise: Noise, rewards: float) -> Spread:
+    """Return the spread of feedback under one noise."""
     if isinstance(noise, GaussianNoise):
         return Spread(math.hypot(rewards, noise.sigma), 0.0)
     return Spread(math.hypot(rewards, math.sqrt(2.0) * noise.scale), noise.scale)
@@ -412,6 +676,7 @@ def _refine(g: Callable[[float], float], increasing: bool, tolerance: float, mos
 
 
 def _check_monotone(means: Floats, values: Floats, increasing: bool) -> None:
+    """Refuse a function that is not strictly monotone."""
     steps = np.diff(values) if increasing else -np.diff(values)
     if not np.all(steps > 0.0):
         worst = int(np.argmin(steps))

@@ -1,6 +1,6 @@
-"""A user's error, told in one line: what, where, and what was expected; and the only checkers of plain values.
+"""Errors that users can fix, in one line: what, where, and what was expected; and checks of plain values.
 
-It needs the standard library alone: devices without numpy import it. Arrays are checked where they are used.
+It uses the standard library alone, because devices without numpy import it. ``_validation.py`` checks arrays.
 """
 
 import contextlib
@@ -15,16 +15,16 @@ from tokenize import TokenError
 from typing import Any
 from zipfile import BadZipFile
 
-LARGEST = 2**53  # beyond it, a float is not exact: the limit of counts that are also reckoned with
-JOINERS = "\u200c\u200d"  # invisible, and a part of words in some scripts
+LARGEST = 2**53  # floats are exact up to here, so counts may go no further
+JOINERS = "\u200c\u200d"  # invisible, but part of words in some scripts
 
 
 class UserError(ValueError):
-    """Something that the person at the keyboard can put right; it is printed without a traceback."""
+    """An error that the user can fix; it is printed without a traceback."""
 
 
 class WrongValueError(UserError):
-    """A value that cannot be used: what it is called, what it is, and what to give in its place."""
+    """A value that cannot be used: its name, the value, and what to give instead."""
 
     def __init__(self, name: str, value: object, wanted: str) -> None:
         super().__init__(name, value, wanted)
@@ -34,7 +34,7 @@ class WrongValueError(UserError):
         return f"{self.name} = {abbreviate(self.value)}: give {self.wanted}"
 
 
-# What reading an archive of arrays raises when the file is damaged, cut off or something else altogether.
+# Errors from reading an archive of arrays if the file is damaged, truncated or of another kind.
 DAMAGED = (
     ArithmeticError,
     AttributeError,
@@ -44,7 +44,7 @@ DAMAGED = (
     MemoryError,  # a header may claim any shape
     NotImplementedError,
     OSError,
-    TokenError,  # of a header that is cut off
+    TokenError,  # from a truncated header
     RuntimeError,
     SyntaxError,
     TypeError,
@@ -54,12 +54,12 @@ DAMAGED = (
 
 
 def check_int(name: str, value: object, least: int = 1, most: int | None = None) -> int:
-    """Return a whole number within its limits; 1e5 is one, True is none.
+    """Return an integer within its limits; 1e5 is accepted, True is not.
 
-    >>> whole("runs", 1e5)
+    >>> check_int("runs", 1e5)
     100000
     """
-    found = _as_whole(value)
+    found = _to_int(value)
     if found is None or found < least or (most is not None and found > most):
         limits = f"of at least {least}" if most is None or found is None or found < least else f"of at most {most}"
         raise WrongValueError(name, value, f"a whole number {limits}")
@@ -76,12 +76,12 @@ def check_number(
     below: bool = False,
     infinite: bool = False,
 ) -> float:
-    """Return a number within its limits: ``above`` and ``below`` exclude them, ``infinite`` admits inf as well.
+    """Return a number within its limits: ``above`` and ``below`` exclude them, ``infinite`` admits inf.
 
-    >>> number("epsilon", 1, 0, above=True, infinite=True)
+    >>> check_number("epsilon", 1, 0, above=True, infinite=True)
     1.0
     """
-    found = _as_float(value)
+    found = _to_float(value)
     fits = least <= found <= most and not (above and found == least) and not (below and found == most)
     if not fits or (math.isinf(found) and not (infinite and found > 0.0)):
         raise WrongValueError(name, value, describe_range(least, most, above, below) + (", or inf" if infinite else ""))
@@ -89,7 +89,7 @@ def check_number(
 
 
 def check_line(name: str, value: object) -> str:
-    """Return a text that is not blank and fits on one line: no control character in it ever reaches a terminal."""
+    """Return a text that is not blank and fits on one line; control characters never reach a terminal."""
     if not isinstance(value, str) or not value.strip():
         raise WrongValueError(name, value, "a text")
     if any(unicodedata.category(letter) in UNSEEN and letter not in JOINERS for letter in value):
@@ -98,7 +98,7 @@ def check_line(name: str, value: object) -> str:
 
 
 def suggest_nearest(word: object, known: Iterable[str]) -> str:
-    """Return the end of a complaint about an unknown word: the nearest known one, or all of them."""
+    """Return the end of an error about an unknown word: the nearest known one, or all of them."""
     listed = list(known)
     close = difflib.get_close_matches(str(word).lower(), {each.lower(): each for each in listed}, n=1)
     if close:
@@ -107,12 +107,12 @@ def suggest_nearest(word: object, known: Iterable[str]) -> str:
 
 
 def abbreviate(value: object) -> str:
-    """Return a value as one would write it, shortened to fit in a line."""
+    """Return the representation of a value, shortened to fit in a line."""
     if getattr(value, "ndim", None) == 0 and hasattr(value, "item"):
-        value = value.item()  # a scalar of numpy, as the plain number that it is
+        value = value.item()  # a numpy scalar as a plain number
     try:
         text = " ".join(repr(value).split())
-    except ValueError:  # Python refuses to write out whole numbers of thousands of digits
+    except ValueError:  # Python does not print integers of thousands of digits
         return "a number of thousands of digits"
     return text if len(text) <= 60 else f"{text[:57]}..."
 
@@ -137,8 +137,8 @@ def translate_errors(
 UNSEEN = ("Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp")  # control, format, unassigned, private, surrogates, ends of lines
 
 
-def _as_whole(value: Any) -> int | None:
-    """Return the whole number that a value is, of whatever type."""
+def _to_int(value: Any) -> int | None:
+    """Return a value of any type as an integer; None if it is not one."""
     if isinstance(value, bool):
         return None
     try:
@@ -152,8 +152,8 @@ def _as_whole(value: Any) -> int | None:
     return found if found == value else None
 
 
-def _as_float(value: object) -> float:
-    """Return a value as a float; NaN where it is no number, or too long for one."""
+def _to_float(value: object) -> float:
+    """Return a value as a float; NaN if it is not a number, or too large."""
     if isinstance(value, bool) or not isinstance(value, Real):
         return math.nan
     try:
@@ -163,7 +163,7 @@ def _as_float(value: object) -> float:
 
 
 def describe_range(least: float, most: float, above: bool, below: bool) -> str:
-    """Say which numbers fit."""
+    """Describe the numbers that are accepted."""
     if math.isfinite(least) and math.isfinite(most) and not (above or below):
         return f"a number in [{least:g}, {most:g}]"
     low = f"{'above' if above else 'of at least'} {least:g}" if math.isfinite(least) else ""

@@ -59,7 +59,7 @@ def test_plain_policy_meets_average_visitor() -> None:
     people of the first group 0.7 each.
     """
     still = ContextualProblem(MEANS[0], [0], 20_000, SHARES, RandomizedResponse(1.0, 1.0))
-    average = still.averaged()
+    average = still.average_groups()
     assert average.means[0] == pytest.approx([0.34, 0.48, 0.33])
     played = simulate(still, "klucb-cf", runs=4, seed=1)
     assert played.pulls[:, :, 1].sum() > 0.95 * 4 * 20_000

@@ -59,6 +59,6 @@ def test_similar_groups_are_no_further_apart_than_asked(apart: float, seed: int)
     ],
 )
 def test_mistakes_are_one_line(given: dict[str, Any], complaint: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(groups, "TRIES", 100)
+    monkeypatch.setattr(groups, "MAX_DRAWS", 100)
     with pytest.raises(UserError, match=complaint):
         groups.independent_groups(**{"groups": 2, "arms": 3, "horizon": 100, **given})

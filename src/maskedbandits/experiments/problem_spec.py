@@ -114,7 +114,7 @@ class Condition:
     @lockfree_cached_property
     def averaged_problem(self) -> Problem:
         """The problem that a policy without groups plays: the average over groups, if there are any."""
-        return self.problem.averaged() if isinstance(self.problem, ContextualProblem) else self.problem
+        return self.problem.average_groups() if isinstance(self.problem, ContextualProblem) else self.problem
 
     def __str__(self) -> str:
         return self.name if self.epsilon is None else f"{self.name}, epsilon {self.epsilon:g}"

@@ -1,4 +1,4 @@
-"""Problems to learn in: means that change abruptly or drift, seen through a corruption; given, or drawn from a seed."""
+"""Problems: means that change abruptly or drift, masked by a corruption; given, recorded, or drawn from a seed."""
 
 from maskedbandits.problems.contextual import ContextualProblem
 from maskedbandits.problems.featured import FeaturedProblem

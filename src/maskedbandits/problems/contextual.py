@@ -1,4 +1,4 @@
-"""A problem in which each group of people has means of its own, and nobody may learn who is in which."""
+"""Problems with groups: each group of visitors has its own means, and group membership is private."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -11,16 +11,57 @@ from maskedbandits.corruption import RandomizedResponse, expand_per_arm
 from maskedbandits.errors import LARGEST, UserError, abbreviate, check_int
 from maskedbandits.problems.problem import Floats, Ints, Problem, Rows, check_starts, compute_feedback_means
 
-MOST_MEANS = 1 << 20
+MAX_MEANS = 1 << 20
 
 
 @dataclass(frozen=True, eq=False)
 class ContextualProblem:
-    """A bandit with groups: ``means[i, g, a]`` holds for arm a in group g from step ``starts[i]`` on.
+    """A bandit with groups of visitors, each with its own means.
 
-    A visitor is of group g with probability ``shares[g]``. Regret is what the best arm of the visitor's own group would
-    have given more. The ``corruption`` masks the rewards of a policy without groups, which plays one arm for everybody;
-    the questions of others carry an epsilon of their own.
+    ``means[i, g, a]`` is the mean of arm ``a`` in group ``g`` from step ``starts[i]`` on. Regret is measured against
+    the best arm of the visitor's group.
+
+    Parameters
+    ----------
+    means : array_like, shape (L, G, K)
+        Mean reward by segment, group and arm, in [0, 1]. A table (G, K) is one segment.
+    starts : array_like, shape (L,)
+        First step of each segment, increasing; the first is 0.
+    horizon : int
+        Number of steps.
+    shares : array_like, shape (G,), optional
+        Share of visitors in each group. By default all groups are equally large.
+    corruption : RandomizedResponse or sequence of RandomizedResponse, optional
+        What masks rewards for a policy without groups, which plays one arm for all visitors. Questions of contextual
+        policies have their own epsilon.
+
+    Attributes
+    ----------
+    means : ndarray, shape (L, G, K)
+        Mean reward by segment, group and arm.
+    starts : ndarray, shape (L,)
+        First step of each segment.
+    horizon : int
+        Number of steps.
+    shares : ndarray, shape (G,)
+        Share of visitors in each group.
+    corruption : tuple of RandomizedResponse or None
+        What masks rewards for a policy without groups, arm by arm.
+    best : ndarray, shape (L, G)
+        Mean of the best arm of each group in each segment.
+
+    Raises
+    ------
+    UserError
+        If a value is out of range, the shapes disagree, or there are too many means.
+
+    Examples
+    --------
+    >>> from maskedbandits import ContextualProblem
+    >>> problem = ContextualProblem([[0.9, 0.1], [0.2, 0.8]], [0], 1000)
+    >>> problem.groups, problem.arms, problem.shares.tolist()
+    (2, 2, [0.5, 0.5])
+
     """
 
     means: Floats
@@ -47,7 +88,7 @@ class ContextualProblem:
             if shares is None
             else _validation.check_parts_of_one("shares", shares, groups)
         )
-        if groups * cube.shape[2] > MOST_MEANS:
+        if groups * cube.shape[2] > MAX_MEANS:
             raise UserError("a million means are more than can be played: give fewer groups, or fewer arms")
         values = {
             "means": cube,
@@ -64,7 +105,7 @@ class ContextualProblem:
 
     @property
     def segments(self) -> int:
-        """Number of segments: 1 if nothing ever changes."""
+        """Number of segments: 1 if the means never change."""
         return int(self.means.shape[0])
 
     @property
@@ -79,38 +120,66 @@ class ContextualProblem:
 
     @property
     def gaps(self) -> NDArray[np.float64]:
-        """What a pull of each arm costs in each group and segment, (L, G, K)."""
+        """Cost of a pull of each arm in each group and segment, (L, G, K)."""
         return np.asarray(self.best[:, :, None] - self.means)
 
     @property
     def columns(self) -> int:
-        """Number of means in a row: of one group after the other."""
+        """Number of means in a row: those of one group after the other."""
         return self.groups * self.arms
 
     @property
     def is_noisy(self) -> bool:
-        """Tell that answers are no rewards with noise."""
+        """Whether feedback has additive noise: never."""
         return False
 
     def rows(self, *, masked: bool) -> Rows:
-        """Return what is played, a row for each segment, in it the arms of one group after the other's.
+        """Return the values that are played, row by row, one group after the other in a row.
 
-        Masked, it is what a policy without groups is shown.
+        Parameters
+        ----------
+        masked : bool
+            Whether to mask them as for a policy without groups.
+
+        Returns
+        -------
+        Rows
+            Starts, means, costs, and whether another arm is better.
+
         """
         gaps, means = (each.reshape(self.segments, -1) for each in (self.gaps, self.means))
         if masked and self.corruption is not None:
             means = compute_feedback_means(self.corruption * self.groups, means)
         return Rows(np.append(self.starts, self.horizon), means.copy(), gaps, gaps > 0.0)
 
-    def averaged(self) -> Problem:
-        """Return the problem that a policy without groups meets: means are those over all visitors."""
+    def average_groups(self) -> Problem:
+        """Return the problem of a policy without groups: the means over all visitors.
+
+        Returns
+        -------
+        Problem
+            The problem without groups.
+
+        Raises
+        ------
+        UserError
+            If the problem has no corruption.
+
+        Examples
+        --------
+        >>> from maskedbandits import ContextualProblem, RandomizedResponse
+        >>> problem = ContextualProblem([[0.9, 0.1], [0.2, 0.8]], [0], 1000, corruption=RandomizedResponse(0.9, 0.9))
+        >>> problem.average_groups().means.round(2).tolist()
+        [[0.55, 0.45]]
+
+        """
         if self.corruption is None:
             raise missing_corruption_error()
         return Problem(self.shares @ self.means, self.starts, self.horizon, self.corruption)
 
 
 def missing_corruption_error() -> UserError:
-    """Return what is said where a policy without groups is to play, and nothing masks its rewards."""
+    """Return the error for a policy without groups on a problem without a corruption."""
     return UserError(
         "the problem says nothing of what masks rewards, as a policy without groups sees them: give ContextualProblem "
         "a corruption, or play a policy of make_contextual"
@@ -120,7 +189,7 @@ def missing_corruption_error() -> UserError:
 def _check_responses(
     corruption: RandomizedResponse | Sequence[RandomizedResponse], arms: int
 ) -> tuple[RandomizedResponse, ...]:
-    """Return the randomised response of every arm."""
+    """Check and return the randomised response of every arm."""
     found = list(corruption) if isinstance(corruption, Iterable) else [corruption] * arms
     for one in found:
         if not isinstance(one, RandomizedResponse):

@@ -1,4 +1,4 @@
-"""A problem in which the best arm depends on features that everybody may see, and rewards are masked."""
+"""Problems with features: the best arm depends on public features of the visitor, and rewards are masked."""
 
 from dataclasses import dataclass
 
@@ -13,11 +13,46 @@ from maskedbandits.problems.problem import Ints, check_starts
 
 @dataclass(frozen=True, eq=False)
 class FeaturedProblem:
-    """A bandit with features: ``weights[i, a]`` are those of arm a from step ``starts[i]`` on.
+    """A bandit with features: the mean of an arm is a logistic function of them.
 
-    In every step features are drawn anew: first a constant 1, then d - 1 independent standard normal numbers. Arm a
-    gives a reward of 1 with probability sigma(weights x features), sigma the logistic function; the corruption masks
-    it. Regret is what the best arm for these features would have given more.
+    Features are drawn in every step: a constant 1, then d - 1 independent standard normal numbers. Arm ``a`` gives a
+    reward of 1 with probability sigma(weights[i, a] @ features), where sigma is the logistic function. Regret is
+    measured against the best arm for these features.
+
+    Parameters
+    ----------
+    weights : array_like, shape (L, K, d)
+        Weights by segment, arm and feature. A table (K, d) is one segment.
+    starts : array_like, shape (L,)
+        First step of each segment, increasing; the first is 0.
+    horizon : int
+        Number of steps.
+    corruption : RandomizedResponse
+        What masks the rewards.
+
+    Attributes
+    ----------
+    weights : ndarray, shape (L, K, d)
+        Weights by segment, arm and feature.
+    starts : ndarray, shape (L,)
+        First step of each segment.
+    horizon : int
+        Number of steps.
+    corruption : RandomizedResponse
+        What masks the rewards.
+
+    Raises
+    ------
+    UserError
+        If a value is out of range, or the shapes disagree.
+
+    Examples
+    --------
+    >>> from maskedbandits import FeaturedProblem, RandomizedResponse
+    >>> problem = FeaturedProblem([[0.0, 1.0], [0.5, -1.0]], [0], 1000, RandomizedResponse(0.9, 0.9))
+    >>> problem.arms, problem.features
+    (2, 2)
+
     """
 
     weights: NDArray[np.float64]
@@ -38,7 +73,7 @@ class FeaturedProblem:
 
     @property
     def segments(self) -> int:
-        """Number of segments: 1 if nothing ever changes."""
+        """Number of segments: 1 if the weights never change."""
         return int(self.weights.shape[0])
 
     @property
@@ -48,10 +83,10 @@ class FeaturedProblem:
 
     @property
     def features(self) -> int:
-        """Number of features, d, the constant among them."""
+        """Number of features, d, including the constant."""
         return int(self.weights.shape[2])
 
     @property
     def columns(self) -> int:
-        """Number of arms that are counted."""
+        """Number of arms whose pulls are counted."""
         return self.arms

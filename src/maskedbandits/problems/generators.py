@@ -1,14 +1,15 @@
-"""Problems drawn from a seed: means that change abruptly, or drift.
+"""Generators of problems from a seed: means that change abruptly, or drift.
 
-- abrupt changes: ``random_segments`` (the best arm changes every time), ``one_arm_at_a_time`` (so it does, but a single
-  arm moves), ``one_ahead`` (so it does, and all others are alike), ``best_stays_best`` (it never does);
-- drifts: ``sinusoid``, ``random_walk``, ``linear``. A drift is a problem of many short segments; ``resolution`` is
-  their length in steps.
+- Abrupt changes: ``random_segments`` changes all means and the best arm, ``one_arm_at_a_time`` moves a single arm,
+  ``one_ahead`` has one good arm among equals, ``best_stays_best`` never changes the best arm.
+- Drifts: ``sinusoid``, ``random_walk``, ``linear``. A drift is a problem of many short segments. Their length in steps
+  is ``resolution``.
 
-Abrupt problems keep a ``gap``. In every segment the best arm is ahead of all others by at least that much, so where it
-changes, going on with the old one costs as much in every step, and no change is idle. Whether the problem can be
-solved is for the caller to see to: to tell a gap takes about log(T) / (2 s^2 gap^2) pulls of every arm, s the slope of
-the corruption; a segment with fewer steps than that teaches nothing.
+Problems with abrupt changes keep a ``gap``. In every segment the best arm is ahead of all others by at least that
+much. Where the best arm changes, staying with the former one costs at least the gap in every step.
+
+The generators do not check whether a problem can be solved. To detect a gap takes about log(T) / (2 s^2 gap^2) pulls of
+every arm, where s is the slope of the corruption. Policies learn nothing in a segment with fewer steps.
 """
 
 import math
@@ -21,8 +22,8 @@ from maskedbandits.corruption import Corruption
 from maskedbandits.errors import LARGEST, UserError, abbreviate, check_int, check_number
 from maskedbandits.problems.problem import Floats, Ints, Problem
 
-MOST_MEANS = 1 << 24  # a table of segments x arms; with its copies it takes a GiB
-ROUNDING = 1e-9  # by how much numbers such as 0.7 and 0.3 may add up to more than 1
+MAX_MEANS = 1 << 24  # segments x arms; a table of this size and its copies take a GiB
+ROUNDING = 1e-9  # 0.7 and 0.3 may add up to more than 1 by this much
 
 
 def random_segments(
@@ -35,10 +36,45 @@ def random_segments(
     gap: float = 0.1,
     shortest: int | None = None,
 ) -> Problem:
-    """Draw all means anew in each segment, with another arm best than in the one before.
+    """Draw all means again in each segment; the best arm changes every time.
 
-    The means are uniform in [0, 1], given that the best arm is ahead by the gap. No segment has fewer than
-    ``shortest`` steps, by default half of what equal ones would have; apart from that, all times are alike.
+    The means are uniform in [0, 1], conditioned on the gap. All change times that respect ``shortest`` are equally
+    likely.
+
+    Parameters
+    ----------
+    arms : int
+        Number of arms, at least 2.
+    horizon : int
+        Number of steps.
+    corruption : Corruption or sequence of Corruption
+        What masks the rewards: one for all arms, or one for each.
+    segments : int
+        Number of segments, so there is one change fewer.
+    seed : int, default 0
+        Seed of the draw. The same seed gives the same problem on every machine.
+    gap : float, default 0.1
+        Least distance between the best arm and the second best, at most 0.9.
+    shortest : int, optional
+        Least length of a segment in steps. By default half of the average length.
+
+    Returns
+    -------
+    Problem
+        The problem that was drawn.
+
+    Raises
+    ------
+    UserError
+        If a value is out of range, or the segments do not fit into the horizon.
+
+    Examples
+    --------
+    >>> from maskedbandits import RandomizedResponse
+    >>> problem = random_segments(3, 1000, corruption=RandomizedResponse(0.9, 0.9), segments=4, seed=1)
+    >>> problem.segments, problem.arms
+    (4, 3)
+
     """
     arms, gap = check_int("arms", arms, 2, LARGEST), check_number("gap", gap, 0.0, 0.9)
     rng = _make_rng(seed)
@@ -61,10 +97,45 @@ def one_arm_at_a_time(
     gap: float = 0.1,
     shortest: int | None = None,
 ) -> Problem:
-    """Move a single arm at each change, so that another arm is best: one rises above the best, or the best falls.
+    """Move a single arm at each change, so that another arm becomes best.
 
-    Chance decides between the two where both would keep the gap. The starts are those of ``random_segments``, the
-    first means too but for leaving room for a rise.
+    Either one arm rises above the best, or the best falls. Where both would keep the gap, each has probability 1/2. The
+    starts are those of ``random_segments``; the first means are too, but leave room for a rise.
+
+    Parameters
+    ----------
+    arms : int
+        Number of arms, at least 2.
+    horizon : int
+        Number of steps.
+    corruption : Corruption or sequence of Corruption
+        What masks the rewards: one for all arms, or one for each.
+    segments : int
+        Number of segments, so there is one change fewer.
+    seed : int, default 0
+        Seed of the draw. The same seed gives the same problem on every machine.
+    gap : float, default 0.1
+        Least distance between the best arm and the second best, at most 0.4.
+    shortest : int, optional
+        Least length of a segment in steps. By default half of the average length.
+
+    Returns
+    -------
+    Problem
+        The problem that was drawn.
+
+    Raises
+    ------
+    UserError
+        If a value is out of range, or the segments do not fit into the horizon.
+
+    Examples
+    --------
+    >>> from maskedbandits import RandomizedResponse
+    >>> problem = one_arm_at_a_time(3, 1000, corruption=RandomizedResponse(0.9, 0.9), segments=4, seed=1)
+    >>> problem.segments, problem.arms
+    (4, 3)
+
     """
     arms, gap = check_int("arms", arms, 2, LARGEST), check_number("gap", gap, 0.0, 0.4)
     rng = _make_rng(seed)
@@ -86,10 +157,47 @@ def one_ahead(
     base_rate: float = 0.3,
     shortest: int | None = None,
 ) -> Problem:
-    """Let one arm be ahead of all others, which are alike, by the gap: another one in each segment.
+    """Put one arm ahead of all others, which are equal; another one in each segment.
 
-    All that is to be known of the world are two numbers, and every pull of a wrong arm costs the same: this is the
-    world that a plan is made for. The starts are drawn as those of ``random_segments``.
+    Two numbers describe this problem, and every pull of a wrong arm costs the same. The planner assumes this problem.
+    The starts are drawn as in ``random_segments``.
+
+    Parameters
+    ----------
+    arms : int
+        Number of arms, at least 2.
+    horizon : int
+        Number of steps.
+    corruption : Corruption or sequence of Corruption
+        What masks the rewards: one for all arms, or one for each.
+    segments : int
+        Number of segments, so there is one change fewer.
+    seed : int, default 0
+        Seed of the draw. The same seed gives the same problem on every machine.
+    gap : float, default 0.1
+        Least distance between the best arm and the second best, at most 1 - base_rate.
+    base_rate : float, default 0.3
+        Mean of all arms but the best.
+    shortest : int, optional
+        Least length of a segment in steps. By default half of the average length.
+
+    Returns
+    -------
+    Problem
+        The problem that was drawn.
+
+    Raises
+    ------
+    UserError
+        If a value is out of range, or the segments do not fit into the horizon.
+
+    Examples
+    --------
+    >>> from maskedbandits import RandomizedResponse
+    >>> problem = one_ahead(3, 1000, corruption=RandomizedResponse(0.9, 0.9), segments=4, seed=1)
+    >>> problem.segments, problem.arms
+    (4, 3)
+
     """
     arms, gap = check_int("arms", arms, 2, LARGEST), check_number("gap", gap, 0.0, 1.0)
     base_rate = check_number("base_rate", base_rate, 0.0, 1.0)
@@ -115,9 +223,44 @@ def best_stays_best(
     gap: float = 0.1,
     shortest: int | None = None,
 ) -> Problem:
-    """Draw all means anew in each segment, as ``random_segments`` does, but with the same arm best in all of them.
+    """Draw all means again in each segment, with the same arm best in all of them.
 
-    Who restarts at every change loses here: there is nothing new to learn.
+    Policies that restart at every change lose here, because the best arm stays the same.
+
+    Parameters
+    ----------
+    arms : int
+        Number of arms, at least 2.
+    horizon : int
+        Number of steps.
+    corruption : Corruption or sequence of Corruption
+        What masks the rewards: one for all arms, or one for each.
+    segments : int
+        Number of segments, so there is one change fewer.
+    seed : int, default 0
+        Seed of the draw. The same seed gives the same problem on every machine.
+    gap : float, default 0.1
+        Least distance between the best arm and the second best, at most 0.9.
+    shortest : int, optional
+        Least length of a segment in steps. By default half of the average length.
+
+    Returns
+    -------
+    Problem
+        The problem that was drawn.
+
+    Raises
+    ------
+    UserError
+        If a value is out of range, or the segments do not fit into the horizon.
+
+    Examples
+    --------
+    >>> from maskedbandits import RandomizedResponse
+    >>> problem = best_stays_best(3, 1000, corruption=RandomizedResponse(0.9, 0.9), segments=4, seed=1)
+    >>> problem.segments, problem.arms
+    (4, 3)
+
     """
     arms, gap = check_int("arms", arms, 2, LARGEST), check_number("gap", gap, 0.0, 0.9)
     rng = _make_rng(seed)
@@ -137,17 +280,50 @@ def sinusoid(
     amplitude: float = 0.4,
     resolution: int | None = None,
 ) -> Problem:
-    """Let all means swing around 1/2, so many periods within the horizon; arms are best in turn.
+    """Let all means oscillate around 1/2, so that arms are best in turn.
 
-    Their phases are equally far apart, in random order from a random one on. The variation is about 4 times periods
-    times amplitude with two arms, and 2 pi in place of 4 with many.
+    The phases are equally spaced, in random order and with a random offset. The variation is about 4 * periods *
+    amplitude with two arms, and 2 pi * periods * amplitude with many.
+
+    Parameters
+    ----------
+    arms : int
+        Number of arms.
+    horizon : int
+        Number of steps.
+    corruption : Corruption or sequence of Corruption
+        What masks the rewards: one for all arms, or one for each.
+    seed : int, default 0
+        Seed of the draw. The same seed gives the same problem on every machine.
+    periods : float, default 2.0
+        Number of periods within the horizon.
+    amplitude : float, default 0.4
+        Largest distance from 1/2, at most 0.5.
+    resolution : int, optional
+        Length of a segment in steps. By default there are about a thousand segments.
+
+    Returns
+    -------
+    Problem
+        The problem that was drawn, as many short segments.
+
+    Raises
+    ------
+    UserError
+        If a value is out of range.
+
+    Examples
+    --------
+    >>> from maskedbandits import RandomizedResponse
+    >>> problem = sinusoid(3, 1000, corruption=RandomizedResponse(0.9, 0.9), resolution=10)
+    >>> problem.segments, problem.drifts
+    (100, True)
+
     """
     arms, amplitude = check_int("arms", arms, 1, LARGEST), check_number("amplitude", amplitude, 0.0, 0.5)
     rng = _make_rng(seed)
     starts = _space_starts(arms, horizon, resolution)
-    periods = check_number(
-        "periods", periods, 0.0, starts.size / 2
-    )  # with fewer than two segments each, none is to be seen
+    periods = check_number("periods", periods, 0.0, starts.size / 2)  # a period needs two segments
     phases = (np.argsort(rng.random(arms), kind="stable") + rng.random()) / arms
     angles = 2.0 * math.pi * (periods * starts[:, None] / horizon + phases)
     means = np.round(0.5 + amplitude * np.sin(angles), 9)  # the last bits of a sine depend on the machine
@@ -163,10 +339,42 @@ def random_walk(
     spread: float = 0.5,
     resolution: int | None = None,
 ) -> Problem:
-    """Let each mean walk at random from a uniform first one, reflected at 0 and 1.
+    """Let each mean walk at random from a uniform first value, reflected at 0 and 1.
 
-    ``spread`` is the standard deviation of where a walk that is not reflected ends. It does not depend on the
-    resolution; the variation does, and grows as the square root of the number of segments.
+    The variation depends on the resolution: it grows as the square root of the number of segments.
+
+    Parameters
+    ----------
+    arms : int
+        Number of arms.
+    horizon : int
+        Number of steps.
+    corruption : Corruption or sequence of Corruption
+        What masks the rewards: one for all arms, or one for each.
+    seed : int, default 0
+        Seed of the draw. The same seed gives the same problem on every machine.
+    spread : float, default 0.5
+        Standard deviation of the end of a walk without reflection. It does not depend on the resolution.
+    resolution : int, optional
+        Length of a segment in steps. By default there are about a thousand segments.
+
+    Returns
+    -------
+    Problem
+        The problem that was drawn, as many short segments.
+
+    Raises
+    ------
+    UserError
+        If a value is out of range.
+
+    Examples
+    --------
+    >>> from maskedbandits import RandomizedResponse
+    >>> problem = random_walk(3, 1000, corruption=RandomizedResponse(0.9, 0.9), resolution=10)
+    >>> problem.segments, problem.drifts
+    (100, True)
+
     """
     arms, spread = check_int("arms", arms, 1, LARGEST), check_number("spread", spread, 0.0, 1e6)
     rng = _make_rng(seed)
@@ -187,9 +395,43 @@ def linear(
     gap: float = 0.1,
     resolution: int | None = None,
 ) -> Problem:
-    """Let each mean move on a straight line; another arm is best at the end than at the beginning.
+    """Move each mean on a straight line; the best arm at the end is not the first best arm.
 
-    First and last means are drawn as two segments of ``random_segments``. The variation is the largest move of an arm.
+    The first and last means are drawn as two segments of ``random_segments``. The variation is the largest move of an
+    arm.
+
+    Parameters
+    ----------
+    arms : int
+        Number of arms, at least 2.
+    horizon : int
+        Number of steps.
+    corruption : Corruption or sequence of Corruption
+        What masks the rewards: one for all arms, or one for each.
+    seed : int, default 0
+        Seed of the draw. The same seed gives the same problem on every machine.
+    gap : float, default 0.1
+        Least distance between the best arm and the second best, at the start and at the end.
+    resolution : int, optional
+        Length of a segment in steps. By default there are about a thousand segments.
+
+    Returns
+    -------
+    Problem
+        The problem that was drawn, as many short segments.
+
+    Raises
+    ------
+    UserError
+        If a value is out of range.
+
+    Examples
+    --------
+    >>> from maskedbandits import RandomizedResponse
+    >>> problem = linear(3, 1000, corruption=RandomizedResponse(0.9, 0.9), resolution=10)
+    >>> problem.segments, problem.drifts
+    (100, True)
+
     """
     arms, gap = check_int("arms", arms, 2, LARGEST), check_number("gap", gap, 0.0, 0.9)
     rng = _make_rng(seed)
@@ -202,7 +444,7 @@ def linear(
 
 
 def sample_means(means_at: Callable[[int], ArrayLike], horizon: int, resolution: int | None) -> tuple[Floats, Ints]:
-    """Return the means that a function of time gives, and when they were asked for: ``Problem.from_function``."""
+    """Evaluate a function of time every ``resolution`` steps; return the means and the steps."""
     if not callable(means_at):
         raise UserError(
             f"means_at = {abbreviate(means_at)}: give a function of the step that returns a mean for each arm"
@@ -240,28 +482,31 @@ GENERATORS: dict[str, Callable[..., Problem]] = {
 
 
 def _refuse_too_many(arms: int, segments: int) -> None:
-    """Refuse a table of means that would fill the machine."""
-    if arms * segments > MOST_MEANS:
+    """Refuse a table of means that would fill the memory."""
+    if arms * segments > MAX_MEANS:
         raise UserError(
-            f"{segments} segments of {arms} arms are too many: give at most {MOST_MEANS} means in all, "
+            f"{segments} segments of {arms} arms are too many: give at most {MAX_MEANS} means in all, "
             "by fewer arms or segments, or by a coarser resolution"
         )
 
 
 def _make_rng(seed: int) -> np.random.Generator:
+    """Return a generator of random numbers for a seed."""
     return np.random.default_rng(check_int("seed", seed, 0, LARGEST))
 
 
 def _draw_index(rng: np.random.Generator, limit: int) -> int:
+    """Draw an index below a limit, all equally likely."""
     return int(limit * rng.random())
 
 
 def _draw_other_arm(rng: np.random.Generator, arms: int, arm: int) -> int:
+    """Draw an arm other than this one."""
     return (arm + 1 + _draw_index(rng, arms - 1)) % arms
 
 
 def _draw_starts(rng: np.random.Generator, arms: int, horizon: int, segments: int, shortest: int | None) -> Ints:
-    """Give every segment its least length, and scatter what is left."""
+    """Give every segment its least length, and distribute the remaining steps at random."""
     horizon, segments = check_int("horizon", horizon, 1, LARGEST), check_int("segments", segments, 1, LARGEST)
     if segments > horizon:
         raise UserError(f"segments = {segments}: a horizon of {horizon} has room for {horizon}")
@@ -275,7 +520,7 @@ def _draw_starts(rng: np.random.Generator, arms: int, horizon: int, segments: in
 
 
 def _space_starts(arms: int, horizon: int, resolution: int | None) -> Ints:
-    """Cut the horizon into segments of so many steps, by default into about a thousand."""
+    """Cut the horizon into segments of ``resolution`` steps, by default into about a thousand."""
     horizon = check_int("horizon", horizon, 1, LARGEST)
     steps = math.ceil(horizon / 1000) if resolution is None else check_int("resolution", resolution, 1, LARGEST)
     _refuse_too_many(arms, math.ceil(horizon / steps))
@@ -283,10 +528,10 @@ def _space_starts(arms: int, horizon: int, resolution: int | None) -> Ints:
 
 
 def _draw_means(rng: np.random.Generator, arms: int, gap: float, best: int) -> Floats:
-    """Draw uniform means, given which is the largest and that it is ahead by the gap.
+    """Draw uniform means, conditioned on the best arm and its lead of at least the gap.
 
-    The spacings of uniform numbers are uniform on a simplex. Given that one of them is at least the gap, what is left
-    of it and the others are uniform on a smaller simplex: so shrink, and add the gap.
+    The spacings of uniform numbers are uniform on a simplex. Given that one of them is at least the gap, its rest and
+    the other spacings are uniform on a smaller simplex. So shrink all means, and add the gap to the best.
     """
     row = (1.0 - gap) * rng.random(arms)
     top = int(np.argmax(row))
@@ -296,14 +541,14 @@ def _draw_means(rng: np.random.Generator, arms: int, gap: float, best: int) -> F
 
 
 def _move_one_arm(rng: np.random.Generator, row: Floats, gap: float) -> Floats:
-    """Raise an arm above the best, or let the best fall below the second, either by the gap at least.
+    """Raise an arm above the best, or lower the best below the second, by at least the gap.
 
-    There is room for one of them. After a rise the best may fall back: what is second now was best, ahead by the gap.
-    After a fall an arm may rise to where the fallen one was.
+    There is always room for one of the two. After a rise the best can fall back, because the second best was best
+    before with the same lead. After a fall an arm can rise to the level of the fallen one.
     """
     order = np.argsort(row, kind="stable")
     best, second = int(order[-1]), int(order[-2])
-    lowest, highest = row[best] + gap, row[second] - gap  # of a mean that has risen, and of one that has fallen
+    lowest, highest = row[best] + gap, row[second] - gap  # limits of a risen mean and of a fallen one
     may_fall = highest >= (row[order[-3]] if row.size > 2 else 0.0)
     chance, arm, share = rng.random(), _draw_other_arm(rng, row.size, best), rng.random()
     moved = row.copy()

@@ -1,4 +1,4 @@
-"""A problem: the means of the arms, when they change, for how long one plays, and what masks the feedback."""
+"""Problems: the means of the arms, the times at which they change, the horizon, and the corruption of feedback."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -26,25 +26,74 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-MANY = 32  # segments: fewer changes can be told one by one, and are
+MIN_DRIFT_SEGMENTS = 32  # fewer changes are treated one by one
 
 
 class Rows(NamedTuple):
-    """What is played, a row for each segment and a column for each arm."""
+    """The values that are played: a row for each segment and a column for each arm."""
 
-    starts: Ints  # and the horizon
-    seen: Floats  # the chance that what is seen is a one
-    lost: Floats  # what a pull costs
+    starts: Ints  # followed by the horizon
+    seen: Floats  # the mean of what the policy sees
+    lost: Floats  # the cost of a pull
     worse: NDArray[np.bool_]  # whether another arm is better
 
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """A bandit whose means change at given times: row i of means holds from step starts[i] on.
+    """A bandit whose means change at given steps.
 
-    One corruption serves all arms, or each arm has its own; one may increase where another decreases. A share of
-    ``liars`` does its worst: they report what speaks against the best arm, and for every other. ``rewards`` are bits,
-    or ``Beta(concentration)`` or ``Gaussian(sigma)`` (``rewards.py``); all means are in [0, 1].
+    Row ``i`` of ``means`` holds from step ``starts[i]`` on.
+
+    Parameters
+    ----------
+    means : array_like, shape (L, K)
+        Mean reward of each arm in each segment, in [0, 1]. One row may be given as a plain list.
+    starts : array_like, shape (L,)
+        First step of each segment, increasing; the first is 0.
+    horizon : int
+        Number of steps.
+    corruption : Corruption or sequence of Corruption
+        What masks the rewards: one for all arms, or one for each. Increasing and decreasing ones may be mixed.
+    liars : float, default 0.0
+        Share of reports that are lies, against the best arm and in favour of every other.
+    rewards : "bernoulli", Beta or Gaussian, default "bernoulli"
+        Distribution of rewards around their mean.
+
+    Attributes
+    ----------
+    means : ndarray, shape (L, K)
+        Mean reward of each arm in each segment.
+    starts : ndarray, shape (L,)
+        First step of each segment.
+    horizon : int
+        Number of steps.
+    corruption : tuple of Corruption
+        What masks the rewards of each arm.
+    liars : float
+        Share of reports that are lies.
+    law : Bernoulli, Beta or Gaussian
+        Distribution of rewards around their mean.
+    lengths : ndarray, shape (L,)
+        Number of steps of each segment.
+    best : ndarray, shape (L,)
+        Mean of the best arm of each segment.
+    feedback_means : ndarray, shape (L, K)
+        Mean feedback of each arm in each segment.
+
+    Raises
+    ------
+    UserError
+        If a value is out of range, the shapes disagree, or the corruption cannot mask such rewards.
+
+    Examples
+    --------
+    >>> from maskedbandits import Problem, RandomizedResponse
+    >>> problem = Problem([[0.9, 0.4], [0.4, 0.9]], [0, 500], 1000, RandomizedResponse(0.75, 0.75))
+    >>> problem.segments, problem.best_arms.tolist()
+    (2, [0, 1])
+    >>> problem.feedback_means[0].round(2).tolist()
+    [0.7, 0.45]
+
     """
 
     means: Floats
@@ -52,7 +101,7 @@ class Problem:
     horizon: int
     corruption: tuple[Corruption, ...]
     liars: float
-    law: Rewards  # of rewards
+    law: Rewards
     lengths: Ints = field(init=False, repr=False)
     best: Floats = field(init=False, repr=False)
     feedback_means: Floats = field(init=False, repr=False)
@@ -104,50 +153,85 @@ class Problem:
 
     @property
     def segments(self) -> int:
-        """Number of segments, L_T of the paper: 1 if nothing ever changes."""
+        """Number of segments, L_T of the paper: 1 if the means never change."""
         return int(self.means.shape[0])
 
     @property
     def best_arms(self) -> Ints:
-        """The best arm of each segment, (L,); of several, the first. Its mean is ``best``."""
+        """Best arm of each segment, (L,); the first of several. Its mean is ``best``."""
         return np.asarray(self.means.argmax(axis=1))
 
     @property
     def rows_per_play(self) -> int:
-        """How many rows of a record a policy reads for each that it plays: 1, but for a ``Log``."""
+        """Average number of rows that a policy reads for each row it plays: 1 except for a ``Log``."""
         return 1
 
     @property
     def expected_plays(self) -> int:
-        """How many steps a policy is expected to play: all up to the horizon, but of a ``Log``."""
+        """Number of steps that a policy is expected to play: the horizon except for a ``Log``."""
         return count_plays(self.horizon, self.rows_per_play)
 
     def as_played(self) -> "Problem":
-        """Return the problem in the steps that a policy plays: this one, but of a ``Log`` a shorter one."""
+        """Return the problem in steps that a policy plays: itself, except for a ``Log``.
+
+        Returns
+        -------
+        Problem
+            This problem, or a shorter one for a ``Log``.
+
+        """
         return self
 
     @property
     def gaps(self) -> Floats:
-        """What a pull of each arm costs in each segment, (L, K)."""
+        """Cost of a pull of each arm in each segment, (L, K)."""
         return np.asarray(self.best[:, None] - self.means)
 
     def rows(self, *, masked: bool) -> Rows:
-        """Return what is played, row by row; not masked, rewards are seen."""
+        """Return the values that are played, row by row.
+
+        Parameters
+        ----------
+        masked : bool
+            Whether the policy sees masked feedback. Otherwise it sees rewards.
+
+        Returns
+        -------
+        Rows
+            Starts, means, costs, and whether another arm is better.
+
+        """
         seen = self.feedback_means if masked else self.means
         return Rows(np.append(self.starts, self.horizon), seen.copy(), self.gaps, self.gaps > 0.0)
 
     @property
     def is_noisy(self) -> bool:
-        """Tell whether feedback is no bits: rewards with noise."""
+        """Whether feedback is a reward with additive noise instead of a bit."""
         return any(isinstance(one, Noise) for one in self.corruption)
 
     @property
     def spread(self) -> Spread | None:
-        """How far feedback strays that is no bits."""
+        """Limits on the deviation of noisy feedback from its mean; None if feedback is bits."""
         return compute_spread(self.corruption, self.law.sigma)
 
     def feedback(self, generator: np.random.Generator, arm: int, seen: float) -> float:
-        """Draw what is shown of a pull, with its mean: a masked bit, or a reward with noise."""
+        """Draw the feedback of a pull: a masked bit, or a reward with noise.
+
+        Parameters
+        ----------
+        generator : numpy.random.Generator
+            Source of random numbers.
+        arm : int
+            The arm that is pulled.
+        seen : float
+            Mean of the feedback, or of the reward under noise.
+
+        Returns
+        -------
+        float
+            The feedback.
+
+        """
         mask = self.corruption[arm]
         if isinstance(mask, Noise):
             return self.law.draw(generator, seen) + mask.draw(generator)
@@ -155,15 +239,15 @@ class Problem:
 
     @property
     def variation(self) -> float:
-        """How far the means move in all: over the changes, the sum of the largest move (Besbes et al. 2014)."""
+        """Total movement of the means: the largest move at each change, summed (Besbes et al. 2014)."""
         return compute_variation(self.means)
 
     @property
     def drifts(self) -> bool:
-        """Tell whether the means drift rather than jump.
+        """Whether the means drift instead of jumping.
 
-        They do if there are many segments and the way from one to the next is short: on average, the arm that moves
-        most moves by less than a quarter of what the means range over. A drift is not told by its change points.
+        They drift if there are many segments and small steps between them. On average, the largest move of an arm must
+        be less than a quarter of the range of the means. Change points do not describe a drift.
         """
         return is_drift(self.means)
 
@@ -176,9 +260,38 @@ class Problem:
         resolution: int | None = None,
         rewards: Rewards | str = "bernoulli",
     ) -> "Problem":
-        """Return a problem whose means are a function of time: ``means_at(step)`` is a list, a number for each arm.
+        """Build a problem whose means are a function of time.
 
-        It is asked every ``resolution`` steps, by default about a thousand times, and holds until it is asked again.
+        Parameters
+        ----------
+        means_at : callable
+            Called with a step, it returns a mean for each arm.
+        horizon : int
+            Number of steps.
+        corruption : Corruption or sequence of Corruption
+            What masks the rewards: one for all arms, or one for each.
+        resolution : int, optional
+            Number of steps between two calls. By default the function is called about a thousand times.
+        rewards : "bernoulli", Beta or Gaussian, default "bernoulli"
+            Distribution of rewards around their mean.
+
+        Returns
+        -------
+        Problem
+            A problem of many short segments.
+
+        Raises
+        ------
+        UserError
+            If ``means_at`` is not a function, or returns other than a list of numbers in [0, 1].
+
+        Examples
+        --------
+        >>> from maskedbandits import Problem, RandomizedResponse
+        >>> mask = RandomizedResponse(0.9, 0.9)
+        >>> Problem.from_function(lambda step: [0.5, step / 1000], 1000, mask, resolution=100).segments
+        10
+
         """
         from maskedbandits.problems.generators import sample_means
 
@@ -189,7 +302,34 @@ class Problem:
     def replay(
         outcomes: ArrayLike, corruption: "Corruption | Sequence[Corruption]" = IDENTITY, *, periods: int | ArrayLike = 1
     ) -> "Replay":
-        """Return recorded rounds as a problem: what each arm would have brought in each of them is known."""
+        """Build a problem from recorded rounds in which the outcome of every arm is known.
+
+        Parameters
+        ----------
+        outcomes : array_like, shape (T, K)
+            Outcome of each arm in each round, in [0, 1].
+        corruption : Corruption or sequence of Corruption, optional
+            What masks the outcomes. By default they are shown as they are.
+        periods : int or array_like, default 1
+            Number of equal periods, or their first rounds. Regret is measured against the best arm of each period.
+
+        Returns
+        -------
+        Replay
+            The problem.
+
+        Raises
+        ------
+        UserError
+            If an outcome or a period is out of range, or the corruption adds noise.
+
+        Examples
+        --------
+        >>> from maskedbandits import Problem
+        >>> Problem.replay([[1, 0], [1, 0], [0, 1]]).means.round(2).tolist()
+        [[0.67, 0.33]]
+
+        """
         from maskedbandits.problems.replay import Replay
 
         return Replay(outcomes, corruption, periods=periods)
@@ -203,37 +343,69 @@ class Problem:
         arms: int | None = None,
         periods: int | ArrayLike = 1,
     ) -> "Log":
-        """Return a log as a problem: in each round one arm was chosen at random, all alike, and its reward recorded."""
+        """Build a problem from a log with one uniformly random arm and its reward in each round.
+
+        Parameters
+        ----------
+        chosen : array_like, shape (T,)
+            Arm that was chosen in each round.
+        rewards : array_like, shape (T,)
+            Its reward, in [0, 1].
+        corruption : Corruption or sequence of Corruption, optional
+            What masks the rewards. By default they are shown as they are.
+        arms : int, optional
+            Number of arms. By default one more than the largest in ``chosen``.
+        periods : int or array_like, default 1
+            Number of equal periods, or their first rounds. Regret is measured against the best arm of each period.
+
+        Returns
+        -------
+        Log
+            The problem.
+
+        Raises
+        ------
+        UserError
+            If the lists differ in length, a value is out of range, or the corruption adds noise.
+
+        Examples
+        --------
+        >>> from maskedbandits import Problem
+        >>> log = Problem.replay_log([0, 1, 1, 0], [1, 0, 1, 1])
+        >>> log.means.tolist(), log.expected_plays
+        ([[1.0, 0.5]], 2)
+
+        """
         from maskedbandits.problems.replay import Log
 
         return Log(chosen, rewards, corruption, arms=arms, periods=periods)
 
 
 def count_plays(rows: float, pace: float) -> int:
-    """Return how many rows are expected to be played of so many, one in ``pace``: at least 1."""
+    """Return the expected number of plays among ``rows`` rows, one in ``pace``: at least 1."""
     return max(1, round(rows / pace))
 
 
 def is_drift(means: Floats) -> bool:
-    """Tell whether the means of successive segments drift rather than jump; ``Problem.drifts`` says what that is."""
-    if len(means) < MANY:
+    """Tell whether the means of successive segments drift; ``Problem.drifts`` has the definition."""
+    if len(means) < MIN_DRIFT_SEGMENTS:
         return False
     return bool(compute_variation(means) / (len(means) - 1) < 0.25 * np.ptp(means, axis=0).max())
 
 
 def compute_variation(means: Floats) -> float:
-    """Return how far the means of successive segments move in all."""
+    """Return the total movement of the means of successive segments."""
     return float(np.abs(np.diff(means, axis=0)).max(axis=1).sum())
 
 
 def check_arm_count(arms: int, horizon: int) -> None:
-    """Refuse more arms than there are steps."""
+    """Refuse more arms than steps."""
     if horizon < arms:
         raise UserError(f"horizon {horizon} is shorter than the number of arms {arms}: not every arm could be tried")
 
 
 def check_starts(given: ArrayLike, segments: int, horizon: int) -> Ints:
-    """Return when segments start, one for each row of means."""
+    """Check and return the starts of segments, one for each row of means."""
     begins = _validation.check_starts("starts", given, horizon)
     if begins.size != segments:
         raise UserError(f"{begins.size} starts, but means have {segments} rows: give one start per segment")
@@ -241,7 +413,7 @@ def check_starts(given: ArrayLike, segments: int, horizon: int) -> Ints:
 
 
 def _check_rewards_fit(each: Sequence[Corruption], rewards: Rewards, liars: float) -> None:
-    """Refuse rewards of any size that would have to be rounded to bits, and liars whose lies may be of any size."""
+    """Refuse unbounded rewards under a mask of bits, and liars under noise."""
     noisy = [isinstance(one, Noise) for one in each]
     if isinstance(rewards, Gaussian) and not all(noisy):
         raise UserError(
@@ -253,22 +425,20 @@ def _check_rewards_fit(each: Sequence[Corruption], rewards: Rewards, liars: floa
 
 
 def compute_feedback_means(each: Sequence[Corruption], means: Floats) -> Floats:
-    """Return the feedback means, arm by arm; all arms with one corruption at once."""
+    """Return the feedback means, arm by arm; arms that share a corruption are computed together."""
     seen = np.empty_like(means)
     for g in {id(one): one for one in each}.values():
         columns = np.array([one is g for one in each])
         if isinstance(g, RandomizedResponse):
             seen[:, columns] = 1.0 - g.p00 + g.slope * means[:, columns]
         else:
-            values, place = np.unique(
-                means[:, columns], return_inverse=True
-            )  # of outcomes there are few different ones
+            values, place = np.unique(means[:, columns], return_inverse=True)  # records hold few different values
             seen[:, columns] = np.array([g(float(value)) for value in values])[place]
     return seen
 
 
 def _add_liars(seen: Floats, means: Floats, corruption: Sequence[Corruption], share: float) -> Floats:
-    """Return the feedback means if a share of the reports are lies against the best arm, and for the others."""
+    """Return the feedback means if a share of reports lies against the best arm and for the others."""
     best = means == means.max(axis=1, keepdims=True)
     rising = np.array([one.increasing for one in corruption])
     return np.asarray((1.0 - share) * seen + share * (best != rising))

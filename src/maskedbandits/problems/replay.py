@@ -1,15 +1,15 @@
-"""What was recorded, played again: rounds of which all outcomes are known, and logs of which one is.
+"""Recorded data as problems: rounds in which all outcomes are known, and logs in which one is.
 
-Regret is counted against the arm that was best in each period, by what really came of it: in a round it is what that
-arm brought less what the chosen one brought, which may be less than nothing. With the whole record as one period that
-is the best fixed arm. An outcome between 0 and 1 is a one with that probability.
+Regret is measured against the best arm of each period, by the recorded outcomes. In a round it is the outcome of that
+arm minus the outcome of the chosen arm, which may be negative. With one period this is regret against the best fixed
+arm. An outcome between 0 and 1 is the probability of a 1.
 
-*Rounds* (``Replay``) are exact: whatever is chosen, its outcome is known.
+``Replay`` holds rounds. It is exact, because the outcome of every choice is known.
 
-*A log* (``Log``) knows the outcome of the arm that was chosen then, at random and all arms alike. It is replayed by
-rejection (Li, Chu, Langford and Wang 2011, Unbiased offline evaluation of contextual-bandit-based news article
-recommendation algorithms, WSDM): a policy plays only the rounds in which it chooses as the log did, a K-th of them, and
-what it would have met in as many rounds of its own has the same distribution, as long as the world stands still.
+``Log`` holds the outcome of one arm per round, chosen uniformly at random. It is replayed by rejection (Li, Chu,
+Langford and Wang 2011, Unbiased offline evaluation of contextual-bandit-based news article recommendation algorithms,
+WSDM). A policy plays only the rounds in which it chooses the recorded arm, about one in K. If the means do not change,
+its plays have the same distribution as in as many live rounds.
 
 Every time of a log is a row: its horizon, the starts of periods, and times that policies are given
 (``policies/log_times.py``).
@@ -29,7 +29,28 @@ from maskedbandits.problems.problem import Floats, Ints, Problem, Rows, check_ar
 
 @dataclass(frozen=True, eq=False)
 class Replay(Problem):
-    """Recorded rounds: ``means`` are those of the periods, ``starts`` their first rounds."""
+    """Recorded rounds in which the outcome of every arm is known; see ``Problem.replay``.
+
+    Parameters
+    ----------
+    outcomes : array_like, shape (T, K)
+        Outcome of each arm in each round, in [0, 1].
+    corruption : Corruption or sequence of Corruption, optional
+        What masks the outcomes. By default they are shown as they are.
+    periods : int or array_like, default 1
+        Number of equal periods, or their first rounds.
+
+    Attributes
+    ----------
+    outcomes : ndarray, shape (T, K)
+        Outcome of each arm in each round. ``means`` and ``starts`` are those of the periods.
+
+    Examples
+    --------
+    >>> Replay([[1, 0], [1, 0], [0, 1]]).best_fixed
+    0
+
+    """
 
     outcomes: Floats = field(init=False, repr=False)
 
@@ -49,32 +70,90 @@ class Replay(Problem):
         object.__setattr__(self, "outcomes", table)
 
     def rows(self, *, masked: bool) -> Rows:
-        """Return what is played: a row for each round."""
+        """Return the values that are played: a row for each round.
+
+        Parameters
+        ----------
+        masked : bool
+            Whether the policy sees masked feedback.
+
+        Returns
+        -------
+        Rows
+            Starts, means, costs, and whether another arm is better.
+
+        """
         seen = compute_feedback_means(self.corruption, self.outcomes) if masked else self.outcomes.copy()
-        lost = self._of_the_best()[:, None] - self.outcomes
+        lost = self._best_outcomes()[:, None] - self.outcomes
         return Rows(np.arange(self.horizon + 1), seen, lost, np.repeat(self.gaps > 0.0, self.lengths, axis=0))
 
-    def _of_the_best(self) -> Floats:
-        """Return what the best arm of its period brought, round by round."""
+    def _best_outcomes(self) -> Floats:
+        """Return the outcome of the best arm of its period, round by round."""
         best = np.repeat(self.means.argmax(axis=1), self.lengths)
         return np.asarray(self.outcomes[np.arange(self.horizon), best])
 
     def regret_of(self, arm: int | None, times: ArrayLike) -> Floats:
-        """Return the regret of always choosing one arm, or any by chance (None), at the given times."""
+        """Return the regret of a fixed arm, or of uniformly random choices.
+
+        Parameters
+        ----------
+        arm : int or None
+            The arm that is always chosen; None chooses uniformly at random.
+        times : array_like
+            Numbers of rounds after which regret is returned.
+
+        Returns
+        -------
+        ndarray
+            Cumulative regret at each of the times.
+
+        Examples
+        --------
+        >>> Replay([[1, 0], [1, 0], [0, 1]]).regret_of(1, [1, 3]).tolist()
+        [1.0, 1.0]
+
+        """
         brought = (
             self.outcomes.mean(axis=1) if arm is None else self.outcomes[:, check_int("arm", arm, 0, self.arms - 1)]
         )
-        return _sum_until(self._of_the_best() - brought, times)
+        return _sum_until(self._best_outcomes() - brought, times)
 
     @property
     def best_fixed(self) -> int:
-        """The arm that brought most in all."""
+        """Arm with the largest total outcome."""
         return int(self.outcomes.sum(axis=0).argmax())
 
 
 @dataclass(frozen=True, eq=False)
 class Log(Problem):
-    """Recorded choices: ``means`` are those of the rewards of each arm in each period, ``starts`` its first rounds."""
+    """A log with one uniformly random arm and its reward in each round; see ``Problem.replay_log``.
+
+    Parameters
+    ----------
+    chosen : array_like, shape (T,)
+        Arm that was chosen in each round.
+    rewards : array_like, shape (T,)
+        Its reward, in [0, 1].
+    corruption : Corruption or sequence of Corruption, optional
+        What masks the rewards. By default they are shown as they are.
+    arms : int, optional
+        Number of arms. By default one more than the largest in ``chosen``.
+    periods : int or array_like, default 1
+        Number of equal periods, or their first rounds.
+
+    Attributes
+    ----------
+    chosen : ndarray, shape (T,)
+        Arm that was chosen in each round.
+    rewards : ndarray, shape (T,)
+        Its reward. ``means`` and ``starts`` are those of the periods.
+
+    Examples
+    --------
+    >>> Log([0, 1, 1, 0], [1, 0, 1, 1]).means.tolist()
+    [[1.0, 0.5]]
+
+    """
 
     chosen: Ints = field(init=False, repr=False)
     rewards: Floats = field(init=False, repr=False)
@@ -88,30 +167,41 @@ class Log(Problem):
         arms: int | None = None,
         periods: int | ArrayLike = 1,
     ) -> None:
-        picked, brought = (
+        arm_of_round, brought = (
             _validation.check_ints("chosen", chosen),
             _validation.check_shares("rewards", rewards, "round"),
         )
-        _validation.refuse_other_lengths("chosen", picked, "rewards", brought)
-        count = int(picked.max()) + 1 if arms is None else check_int("arms", arms)
-        check_arm_count(count, picked.size)
-        _validation.check_arms("chosen", picked, count, "round")
-        starts = _check_periods(periods, picked.size)
-        super().__init__(_compute_means(picked, brought, starts, count), starts, picked.size, corruption)
+        _validation.refuse_other_lengths("chosen", arm_of_round, "rewards", brought)
+        count = int(arm_of_round.max()) + 1 if arms is None else check_int("arms", arms)
+        check_arm_count(count, arm_of_round.size)
+        _validation.check_arms("chosen", arm_of_round, count, "round")
+        starts = _check_periods(periods, arm_of_round.size)
+        super().__init__(_compute_means(arm_of_round, brought, starts, count), starts, arm_of_round.size, corruption)
         _check_noiseless(self)
-        for name, value in (("chosen", picked), ("rewards", brought)):
+        for name, value in (("chosen", arm_of_round), ("rewards", brought)):
             value.flags.writeable = False
             object.__setattr__(self, name, value)
 
     @property
     def rows_per_play(self) -> int:
-        """How many rows a policy reads for each that it plays, on average: as many as there are arms."""
+        """Average number of rows that a policy reads for each row it plays: the number of arms."""
         return self.arms
 
     def as_played(self) -> Problem:
-        """Return the problem in the steps that a policy is expected to play, a K-th of the rows.
+        """Return the problem in steps that a policy is expected to play, one in K rows.
 
-        A period that is too short for a step is left out.
+        Periods too short for one step are left out.
+
+        Returns
+        -------
+        Problem
+            A problem whose horizon is ``expected_plays``.
+
+        Raises
+        ------
+        UserError
+            If the log is too short to try every arm.
+
         """
         plays = self.expected_plays
         if plays < self.arms:
@@ -120,11 +210,23 @@ class Log(Problem):
                 f"could be tried: take at least {self.arms * self.arms} rows"
             )
         starts = np.rint(self.starts / self.arms).astype(np.int64)
-        kept = np.diff(starts, append=plays) > 0
-        return Problem(self.means[kept], starts[kept], plays, self.corruption)
+        is_long = np.diff(starts, append=plays) > 0
+        return Problem(self.means[is_long], starts[is_long], plays, self.corruption)
 
     def rows(self, *, masked: bool) -> Rows:
-        """Return what is played: a row for each round, and a column for the arm that was chosen in it."""
+        """Return the values that are played: a row for each round, and one column for the recorded arm.
+
+        Parameters
+        ----------
+        masked : bool
+            Whether the policy sees masked feedback.
+
+        Returns
+        -------
+        Rows
+            Starts, means, costs, and whether another arm is better.
+
+        """
         seen = self.rewards.copy()
         if masked:
             each = np.zeros((self.horizon, self.arms))
@@ -136,12 +238,13 @@ class Log(Problem):
 
 
 def _check_noiseless(problem: Problem) -> None:
+    """Refuse a corruption that adds noise."""
     if problem.is_noisy:
         raise UserError("corruption: what was recorded is replayed in bits, without noise; give a RandomizedResponse")
 
 
 def _check_periods(periods: int | ArrayLike, rounds: int) -> Ints:
-    """Return the first rounds of the periods: as given, or of so many periods of one length."""
+    """Return the first rounds of the periods: as given, or of equal periods."""
     if np.ndim(periods) == 0:
         count = check_int("periods", periods, 1, rounds)
         return np.arange(count) * rounds // count
@@ -149,7 +252,7 @@ def _check_periods(periods: int | ArrayLike, rounds: int) -> Ints:
 
 
 def _compute_means(chosen: Ints, rewards: Floats, starts: Ints, arms: int) -> Floats:
-    """Return the mean reward of each arm in each period; 0 of one that was not chosen in it."""
+    """Return the mean reward of each arm in each period; 0 for an arm that was not chosen in it."""
     place = (np.searchsorted(starts, np.arange(chosen.size), side="right") - 1) * arms + chosen
     size = starts.size * arms
     counts = np.bincount(place, minlength=size)
@@ -159,4 +262,5 @@ def _compute_means(chosen: Ints, rewards: Floats, starts: Ints, arms: int) -> Fl
 
 
 def _sum_until(lost: Floats, times: ArrayLike) -> Floats:
+    """Return the cumulative regret after the given numbers of rounds."""
     return np.asarray(np.concatenate([[0.0], np.cumsum(lost)])[_validation.check_ints("times", times)])

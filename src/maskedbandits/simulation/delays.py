@@ -1,4 +1,4 @@
-"""How late reports arrive in a simulation, and how many never do."""
+"""Delays of reports in a simulation, and the share that is lost."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,21 +11,21 @@ from maskedbandits.policies.pending import check_expire_after
 from maskedbandits.simulation.kernels import Mail, make_mail
 
 Delays = int | Sequence[int] | tuple[str, float] | None
-MAX_DELAY_STEPS = 1 << 40  # steps that a report may take
+MAX_DELAY_STEPS = 1 << 40
 
 
 @dataclass(frozen=True, eq=False)
 class Delay:
-    """How late reports arrive: as one of these numbers of steps, or geometrically with a mean; and whether at all."""
+    """The distribution of delays: drawn from a list of steps, or geometric; and the probability of loss."""
 
     steps: NDArray[np.int64]
     mean: float = 0.0
     lost: float = 0.0  # the probability that a report never arrives
-    expire_after: int | None = None  # decisions after which a policy gives up; None leaves it to the policy
-    words: str = "delay"  # what was given
+    expire_after: int | None = None  # decisions until a policy gives up; None leaves it to the policy
+    words: str = "delay"  # names of the given options, for errors
 
     def draw(self, generator: np.random.Generator) -> int | None:
-        """Draw how late a report arrives; None if it never does."""
+        """Draw the delay of a report in steps; None if it is lost."""
         if self.lost > 0.0 and generator.random() < self.lost:
             return None
         if self.steps.size:
@@ -33,12 +33,12 @@ class Delay:
         return int(generator.geometric(1.0 / (1.0 + self.mean))) - 1
 
     def make_mail(self, horizon: int, segments: NDArray[np.int64]) -> Mail:
-        """Return an empty mail for such reports, to a policy that begins segments at these decisions."""
+        """Return empty mail for such reports, to a policy that begins segments at these decisions."""
         return make_mail(self.steps, self.mean, horizon, self.lost, segments)
 
 
 def check_delay(delay: Delays, lost: float = 0.0, expire_after: int | None = None) -> Delay | None:
-    """Return how reports arrive, as somebody has given it; None if all arrive at once."""
+    """Check and return the delays that a user gave; None if all reports arrive at once."""
     share = check_number("lost", lost, 0.0, 1.0)
     after = check_expire_after("expire_after", expire_after)
     given = {"delay": delay is not None, "lost": share > 0.0, "expire_after": after is not None}

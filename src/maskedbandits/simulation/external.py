@@ -1,8 +1,8 @@
 """Policies from outside the package: any object with ``choose()`` and ``observe(arm, feedback)``, in plain Python.
 
-A function makes one for every run: it is given a generator of random numbers and, if it asks for them by name,
-``arms``, ``corruption`` and ``horizon``. The horizon is how often it is expected to observe: of a log, once in K rows.
-What is counted, and against what, is the same as for policies of ours.
+A function builds one for every run. It gets a generator of random numbers and, if it has parameters of these names,
+``arms``, ``corruption`` and ``horizon``. The horizon is the expected number of observations: for a log, one in K rows.
+Regret and pulls are counted as for built-in policies.
 """
 
 import importlib
@@ -26,15 +26,15 @@ from maskedbandits.errors import UserError, abbreviate
 from maskedbandits.fingerprint import Origin, trace
 from maskedbandits.problems import Log, Problem
 
-KNOWN_PARAMETERS = ("arms", "corruption", "horizon")  # to whom asks for them by name
-PROGRESS_STEPS = 1 << 10  # steps between two looks at how far it is
+KNOWN_PARAMETERS = ("arms", "corruption", "horizon")  # passed to functions that have parameters of these names
+PROGRESS_STEPS = 1 << 10  # between two reports of progress
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
 class ExternalPolicy(Protocol):
-    """What can be played."""
+    """The interface of a policy from outside."""
 
     def choose(self) -> int:
         """Return the arm to pull next."""
@@ -47,15 +47,15 @@ Factory = Callable[..., ExternalPolicy]
 
 
 def is_factory(policy: object) -> bool:
-    """Tell whether something makes policies, rather than being one."""
+    """Tell whether this builds policies, rather than being one."""
     return callable(policy) and not isinstance(policy, str)
 
 
 def build_policy(factory: Factory, problem: Problem, generator: np.random.Generator) -> ExternalPolicy:
-    """Return a fresh policy."""
-    told = bind_parameters(factory, problem)
+    """Build a policy for a run, and check that it can be played."""
+    parameters = bind_parameters(factory, problem)
     try:
-        policy = factory(generator, **told)
+        policy = factory(generator, **parameters)
     except Exception as error:
         raise describe_failure(get_name(factory), error) from error
     for name in ("choose", "observe"):
@@ -67,25 +67,25 @@ def build_policy(factory: Factory, problem: Problem, generator: np.random.Genera
 
 
 def bind_parameters(factory: Factory, problem: Problem) -> dict[str, Any]:
-    """Refuse a function that cannot be called with what it is given, and return what it is told of a problem.
+    """Return the parameters of a problem for a function; refuse a function that cannot be called with them.
 
-    Where Python cannot tell, it is called.
+    A function without a signature is not checked.
     """
     function = factory.resolve() if isinstance(factory, NamedFactory) else factory
     given = factory.parameters if isinstance(factory, NamedFactory) else {}
     known = {"arms": problem.arms, "corruption": problem.corruption, "horizon": problem.expected_plays}
-    told = {name: known[name] for name in KNOWN_PARAMETERS if name in list_parameters(function)}
+    parameters = {name: known[name] for name in KNOWN_PARAMETERS if name in list_parameters(function)}
     try:
-        inspect.signature(function).bind(None, **given, **told)
+        inspect.signature(function).bind(None, **given, **parameters)
     except TypeError as error:
         raise UserError(f"{get_name(factory)} cannot be called with a generator of random numbers: {error}") from error
     except ValueError:
         pass
-    return told
+    return parameters
 
 
 def describe_failure(what: str, error: BaseException) -> UserError:
-    """Return somebody else's mistake in one line: what failed, why, and in which line of which file."""
+    """Return an error of outside code in one line: what failed, why, and in which line of which file."""
     where = traceback.extract_tb(error.__traceback__)[-1]
     file = "" if isinstance(error, SyntaxError) else f" ({Path(where.filename).name}, line {where.lineno})"
     why = " ".join(str(error).split())
@@ -93,7 +93,7 @@ def describe_failure(what: str, error: BaseException) -> UserError:
 
 
 def list_parameters(factory: Factory) -> set[str]:
-    """Return the parameters that a function has by name, beside the first; none where Python cannot tell."""
+    """Return the names of a function's parameters after the first; none if it has no signature."""
     try:
         parameters = list(inspect.signature(factory).parameters.values())
     except (TypeError, ValueError):
@@ -102,12 +102,12 @@ def list_parameters(factory: Factory) -> set[str]:
 
 
 def import_factory(name: str, folder: Path) -> Factory:
-    """Return the function that ``package.module:factory`` names; the module is in the folder, or is installed."""
+    """Import the function ``package.module:factory``, from the folder or an installed package."""
     module, _, attribute = name.partition(":")
     if not all(part.isidentifier() for part in [*module.split("."), attribute]):
         raise UserError(f"{name}: is no name of a function: give package.module:function")
-    found = _import_module(name, module, folder)
-    factory = getattr(found, attribute, None)
+    imported = _import_module(name, module, folder)
+    factory = getattr(imported, attribute, None)
     if not callable(factory):
         raise UserError(f"{name}: {module} has no function {abbreviate(attribute)}")
     return cast("Factory", factory)
@@ -128,7 +128,7 @@ def _import_module(name: str, module: str, folder: Path) -> ModuleType:
 
 @dataclass(frozen=True)
 class NamedFactory:
-    """What ``package.module:factory`` names, with parameters: another process that is sent it finds it for itself."""
+    """The function ``package.module:factory`` with parameters; other processes import it themselves."""
 
     name: str
     folder: Path
@@ -139,20 +139,20 @@ class NamedFactory:
         return self.name
 
     def resolve(self) -> Factory:
-        """Return the function itself."""
+        """Import the function."""
         return import_factory(self.name, self.folder)
 
     def origin(self) -> Origin:
-        """Return where its code comes from: if that changes, so may the numbers."""
+        """Return the origin of its code: if that changes, the results may change."""
         factory = self.resolve()
         module, _, attribute = self.name.partition(":")
         origin = trace((sys.modules[module], [attribute]), (factory, None))
         for name in {each.partition(".")[0] for each in origin.modules}:
-            self._refuse_another(name)
+            self._check_module(name)
         return origin
 
-    def _refuse_another(self, module: str) -> None:
-        """Refuse a module that was imported from elsewhere if there is one of its name in the folder."""
+    def _check_module(self, module: str) -> None:
+        """Refuse a module that was imported from elsewhere if the folder has one of its name."""
         loaded = getattr(sys.modules.get(module), "__file__", None)
         here = PathFinder.find_spec(module, [str(self.folder)])
         if loaded and here is not None and here.origin and os.path.realpath(here.origin) != os.path.realpath(loaded):
@@ -160,13 +160,13 @@ class NamedFactory:
                 f"{self.name}: another {module} was imported before, from {loaded}: run the experiment in a new process"
             )
 
-    def __call__(self, generator: np.random.Generator, **told: Any) -> ExternalPolicy:
-        """Make a policy."""
-        return self.resolve()(generator, **self.parameters, **told)
+    def __call__(self, generator: np.random.Generator, **known: Any) -> ExternalPolicy:
+        """Build a policy."""
+        return self.resolve()(generator, **self.parameters, **known)
 
 
 def get_name(factory: Factory) -> str:
-    """Return what a function is called."""
+    """Return the name of a function."""
     return str(getattr(factory, "__name__", type(factory).__name__))
 
 
@@ -184,13 +184,13 @@ class ExternalRuns:
         self,
         seeds: np.random.SeedSequence,
         delay: Callable[[np.random.Generator], int | None],
-        tell: Callable[[int], None],
-        counted: tuple[Floats, Ints, Ints, Ints],
+        report: Callable[[int], None],
+        results: tuple[Floats, Ints, Ints, Ints],
     ) -> None:
-        """Play one run, write down what is counted, and tell now and then how many steps are done."""
+        """Play one run, write to ``results``, and report the number of steps now and then."""
         for_policy, for_world = (np.random.default_rng(each) for each in seeds.spawn(2))
-        policy = self._fresh(for_policy)
-        regret, pulls, suboptimal, over_time = counted
+        policy = self._build_fresh(for_policy)
+        regret, pulls, suboptimal, over_time = results
         under_way: dict[int, list[tuple[int, float]]] = defaultdict(list)
         following, total, row = 0, 0.0, 0
         for step in range(self.problem.horizon):
@@ -199,23 +199,24 @@ class ExternalRuns:
             row += step == self.starts[row + 1]
             arm = self._choose(policy)
             if self.chosen is None or arm == self.chosen[step]:
-                place = arm if self.chosen is None else 0
-                feedback = self.problem.feedback(for_world, arm, float(self.rows.seen[row, place]))
+                column = arm if self.chosen is None else 0
+                feedback = self.problem.feedback(for_world, arm, float(self.rows.seen[row, column]))
                 late = delay(for_world)
                 if late is not None:
                     under_way[step + 1 + late].append((arm, feedback))
                 pulls[arm] += 1
-                suboptimal[arm] += self.rows.worse[row, place]
-                total += self.rows.lost[row, place]
+                suboptimal[arm] += self.rows.worse[row, column]
+                total += self.rows.lost[row, column]
             if following < self.times.size and step + 1 == self.times[following]:
                 regret[following] = total
                 over_time[following] += pulls
                 following += 1
             if step % PROGRESS_STEPS == 0:
-                tell(step)
-        tell(self.problem.horizon)
+                report(step)
+        report(self.problem.horizon)
 
-    def _fresh(self, generator: np.random.Generator) -> ExternalPolicy:
+    def _build_fresh(self, generator: np.random.Generator) -> ExternalPolicy:
+        """Build a policy, and refuse one that was used before."""
         policy = build_policy(self.factory, self.problem, generator)
         if policy is self.last:
             raise UserError(f"{get_name(self.factory)} made the same object for two runs: make a fresh one for each")
@@ -223,20 +224,22 @@ class ExternalRuns:
         return policy
 
     def _choose(self, policy: ExternalPolicy) -> int:
+        """Return the arm that the policy chooses, checked."""
         try:
             arm = policy.choose()
         except Exception as error:
             raise describe_failure(f"{get_name(self.factory)}: choose()", error) from error
         try:
-            found = -1 if isinstance(arm, bool) else operator.index(arm)
+            index = -1 if isinstance(arm, bool) else operator.index(arm)
         except TypeError:
-            found = -1
-        if not 0 <= found < self.problem.arms:
+            index = -1
+        if not 0 <= index < self.problem.arms:
             expected = f"a whole number from 0 to {self.problem.arms - 1}"
             raise UserError(f"{get_name(self.factory)}: choose() returned {abbreviate(arm)}: expected {expected}")
-        return found
+        return index
 
     def _observe(self, policy: ExternalPolicy, arm: int, feedback: float) -> None:
+        """Pass feedback to the policy."""
         try:
             policy.observe(arm, feedback)
         except Exception as error:

@@ -28,26 +28,26 @@ from maskedbandits.problems.rewards import Beta, Gaussian, Rewards
 NONE = -1
 NO_SEGMENTS = np.zeros(0, dtype=np.int64)
 MAX_BUCKETS = 1 << 16
-MAX_REPORTS = 1 << 26  # which take up 2 GiB
+MAX_REPORTS = 1 << 26  # under way at once; they take 2 GiB
 
 
 class Mail(NamedTuple):
-    """Reports under way: those due at times that are equal modulo the number of buckets are in one list."""
+    """Reports under way, in buckets: due times that are equal modulo the number of buckets share a list."""
 
-    heads: Ints  # the first of each bucket
-    nexts: Ints  # the one after each, in its bucket or among free places
+    heads: Ints  # the first report of each bucket
+    nexts: Ints  # the next report in the bucket, or the next free index
     free: Ints  # (1,) the first free index
     dues: Ints
     arms: Ints
     feedbacks: Floats
-    delays: Ints  # from which delays are drawn, or
-    decay: Floats  # (1,) log of the chance that a geometric delay goes on, if there are none
+    delays: Ints  # delays to draw from; if empty, they are geometric
+    decay: Floats  # (1,) log of the probability that a geometric delay continues
     lost: Floats  # (1,) the probability that a report never arrives
-    segments: Ints  # decisions at which the policy begins a segment of its plan, where reports are lost
+    segments: Ints  # decisions at which the policy begins a segment of its plan, if reports are lost
 
 
 def make_mail(delays: Ints, mean: float, horizon: int, lost: float = 0.0, segments: Ints = NO_SEGMENTS) -> Mail:
-    """Return an empty mail, for delays drawn from these, or geometric ones of a mean; some reports are lost."""
+    """Return empty mail, for delays drawn from these, or geometric ones with a mean; some reports are lost."""
     longest = int(min(delays.max(), horizon)) if delays.size else int(8.0 * mean) + 1024
     places = min(longest, horizon) + 2
     if places > MAX_REPORTS:
@@ -69,7 +69,7 @@ def make_mail(delays: Ints, mean: float, horizon: int, lost: float = 0.0, segmen
 
 
 @inlined
-def _delay(state: Arms, mail: Mail) -> int:
+def _draw_delay(state: Arms, mail: Mail) -> int:
     """Draw a delay."""
     if mail.delays.size == 1:
         return mail.delays[0]
@@ -81,7 +81,7 @@ def _delay(state: Arms, mail: Mail) -> int:
 
 @inlined
 def _send(mail: Mail, due: int, arm: int, feedback: float) -> bool:
-    """Put a report in the mail, if there is room."""
+    """Put a report in the mail; return False if there is no room."""
     index = mail.free[0]
     if index == NONE:
         return False
@@ -97,7 +97,7 @@ def _send(mail: Mail, due: int, arm: int, feedback: float) -> bool:
 
 @inlined
 def _deliver(state: Arms, mail: Mail, time: int) -> None:
-    """Let the policy take in all reports that are due."""
+    """Pass all reports that are due to the policy."""
     bucket = time & (mail.heads.size - 1)
     before = NONE
     index = mail.heads[bucket]
@@ -118,7 +118,7 @@ def _deliver(state: Arms, mail: Mail, time: int) -> None:
 
 @compiled
 def advance_late(state: Any, world: World, checkpoints: Ints, tally: Tally, until: int, mail: Mail) -> None:
-    """Play one run on, up to step ``until``, with reports that come late, or never."""
+    """Play one run up to step ``until``, with reports that arrive late or never."""
     done, segment, following = tally.position[0], tally.position[1], tally.position[2]
     begun = np.searchsorted(mail.segments, done)
     while done < until:
@@ -129,8 +129,8 @@ def advance_late(state: Any, world: World, checkpoints: Ints, tally: Tally, unti
         arm = decide(state)
         feedback = 1.0 if rng.uniform(state.rng) < world.feedback_means[segment, arm] else 0.0
         is_lost = mail.lost[0] > 0.0 and rng.uniform(state.rng) < mail.lost[0]
-        if not is_lost and not _send(mail, done + 1 + _delay(state, mail), arm, feedback):
-            take_in(state, arm, feedback)  # no room: of geometric delays not once in a lifetime
+        if not is_lost and not _send(mail, done + 1 + _draw_delay(state, mail), arm, feedback):
+            take_in(state, arm, feedback)  # no room, which practically never happens with geometric delays
         tally.recent[arm] += 1
         done += 1
         segment, following = settle_regret(world, checkpoints, tally, done, segment, following)
@@ -138,7 +138,7 @@ def advance_late(state: Any, world: World, checkpoints: Ints, tally: Tally, unti
 
 
 class Recorded(NamedTuple):
-    """What the log chose, and the rows at which the policy begins a segment."""
+    """The arms that a log chose, and the rows at which the policy begins a segment."""
 
     chosen: Ints
     segments: Ints
@@ -146,7 +146,7 @@ class Recorded(NamedTuple):
 
 @compiled
 def advance_log(state: Any, world: World, checkpoints: Ints, tally: Tally, until: int, log: Recorded) -> None:
-    """Go on with one run, up to row ``until``."""
+    """Play one run up to row ``until`` of a log."""
     done, segment, following = tally.position[0], tally.position[1], tally.position[2]
     while done < until:
         if segment < log.segments.size and done == log.segments[segment]:
@@ -171,7 +171,7 @@ BITS, BETA, NORMAL, LAPLACE = range(4)
 
 
 class Feedback(NamedTuple):
-    """How feedback is drawn."""
+    """The distributions of rewards and of noise."""
 
     reward: Ints  # (1,) BITS, BETA or NORMAL
     width: Floats  # (1,) the concentration of BETA, or the sigma of NORMAL
@@ -180,7 +180,7 @@ class Feedback(NamedTuple):
 
 
 def describe_feedback(rewards: Rewards, each: Sequence[Corruption]) -> Feedback:
-    """Return how feedback of such rewards under such corruptions is drawn."""
+    """Return the distribution of feedback for such rewards under such corruptions."""
     reward, width = BITS, 0.0
     if isinstance(rewards, Beta):
         reward, width = BETA, rewards.concentration
@@ -196,13 +196,14 @@ def describe_feedback(rewards: Rewards, each: Sequence[Corruption]) -> Feedback:
 
 
 def _describe_noise(one: Corruption) -> tuple[int, float]:
+    """Return the kind and the scale of a corruption's noise."""
     if isinstance(one, GaussianNoise):
         return NORMAL, one.sigma
     return (LAPLACE, one.scale) if isinstance(one, LaplaceNoise) else (BITS, 0.0)
 
 
 @compiled
-def _reward(words: Words, kind: int, width: float, mean: float) -> float:
+def _draw_reward(words: Words, kind: int, width: float, mean: float) -> float:
     """Draw a reward."""
     if kind == NORMAL:
         return mean + width * rng.normal(words)
@@ -213,11 +214,11 @@ def _reward(words: Words, kind: int, width: float, mean: float) -> float:
 
 @inlined
 def _draw_feedback(words: Words, feedback: Feedback, arm: int, mean: float) -> float:
-    """Draw what is shown of a pull."""
+    """Draw the feedback of a pull."""
     noise, scale = feedback.noises[arm], feedback.scales[arm]
     if noise == BITS:
-        return _reward(words, BITS, 0.0, mean)  # masked already: its mean is that of the feedback
-    reward = _reward(words, feedback.reward[0], feedback.width[0], mean)
+        return _draw_reward(words, BITS, 0.0, mean)  # the mean is masked already
+    reward = _draw_reward(words, feedback.reward[0], feedback.width[0], mean)
     if noise == LAPLACE:
         return reward + rng.laplace(words, scale)
     return reward + scale * rng.normal(words)
@@ -225,7 +226,7 @@ def _draw_feedback(words: Words, feedback: Feedback, arm: int, mean: float) -> f
 
 @compiled
 def advance_noisy(state: Any, world: World, checkpoints: Ints, tally: Tally, until: int, feedback: Feedback) -> None:
-    """Play one run on, up to step ``until``."""
+    """Play one run up to step ``until``, with noisy feedback."""
     done, segment, following = tally.position[0], tally.position[1], tally.position[2]
     while done < until:
         arm = choose(state)

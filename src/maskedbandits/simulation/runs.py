@@ -1,7 +1,7 @@
-"""The runs of a compiled policy: their world, what is counted of them, and how far they are.
+"""The runs of a compiled policy: their world, their results and their progress.
 
-Runs are independent and the compiled loop holds no lock, so threads play them side by side; where one thread is asked
-for it is the one that asks.
+Runs are independent and the compiled loop releases the interpreter's lock, so threads play them in parallel. With one
+thread they are played in the calling thread.
 """
 
 import threading
@@ -36,30 +36,67 @@ from maskedbandits.simulation.kernels import (
     describe_feedback,
 )
 
-STEPS_PER_CALL = 1 << 18  # steps between two looks at whether to stop: some hundredths of a second
-# Bounds remembered by a long run: they fit the processor's cache, and nearly all that are asked for are there.
+STEPS_PER_CALL = 1 << 18  # between two checks for a stop; some hundredths of a second
+# Cached bounds of a long run: they fit the processor's cache, and nearly all lookups hit.
 MAX_MEMO_ENTRIES = 1 << 16
-MAX_SEEDED_RUNS = 64  # runs that are seeded before the first is played: in a row that takes a third of the time
-PROGRESS_INTERVAL_S = 0.1  # seconds between two words about how far it is
+MAX_SEEDED_RUNS = 64  # seeded before the first is played; in a row this takes a third of the time
+PROGRESS_INTERVAL_S = 0.1  # between two reports of progress
 
 
 @dataclass(frozen=True, eq=False)
 class Simulation:
-    """What came out, run by run."""
+    """Results of a simulation, run by run.
 
-    times: NDArray[np.int64]  # (C,) steps played at each checkpoint; of a log, rows read
-    regret: NDArray[np.float64]  # (runs, C) cumulative pseudo-regret
-    pulls: NDArray[np.int64]  # (runs, K)
-    suboptimal_pulls: NDArray[np.int64]  # (runs, K) pulls of an arm while another was better
-    pulls_over_time: NDArray[np.int64]  # (C, K) pulls up to each checkpoint, of all runs together
+    For a problem with groups, the last axis K of pulls becomes two axes, (G, K).
+
+    Attributes
+    ----------
+    times : ndarray, shape (C,)
+        Steps played at each checkpoint; for a log, rows read.
+    regret : ndarray, shape (runs, C)
+        Cumulative pseudo-regret at each checkpoint.
+    pulls : ndarray, shape (runs, K)
+        Pulls of each arm.
+    suboptimal_pulls : ndarray, shape (runs, K)
+        Pulls of each arm while another was better.
+    pulls_over_time : ndarray, shape (C, K)
+        Pulls up to each checkpoint, summed over all runs.
+    seconds : float
+        Wall-clock time of all runs.
+    kernel_seconds : float
+        CPU time of the steps themselves, summed over threads.
+    group_regret : ndarray, shape (runs, C, G), or None
+        Cumulative pseudo-regret of each group; None for a problem without groups.
+
+    Examples
+    --------
+    >>> from maskedbandits import Problem, RandomizedResponse, simulate
+    >>> problem = Problem([0.9, 0.4], [0], 100, RandomizedResponse(0.9, 0.9))
+    >>> class LastArm:
+    ...     def choose(self):
+    ...         return 1
+    ...
+    ...     def observe(self, arm, feedback):
+    ...         pass
+    >>> result = simulate(problem, lambda generator: LastArm(), runs=3, checkpoints=4)
+    >>> result.times.tolist(), result.regret.shape
+    ([25, 50, 75, 100], (3, 4))
+
+    """
+
+    times: NDArray[np.int64]
+    regret: NDArray[np.float64]
+    pulls: NDArray[np.int64]
+    suboptimal_pulls: NDArray[np.int64]
+    pulls_over_time: NDArray[np.int64]
     seconds: float
-    kernel_seconds: float = 0.0  # of CPU that the steps themselves took, of all threads together
-    group_regret: NDArray[np.float64] | None = None  # (runs, C, G) of a problem with groups; then pulls are (.., G, K)
+    kernel_seconds: float = 0.0
+    group_regret: NDArray[np.float64] | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class Order:
-    """What is to be played, checked."""
+    """A checked request for runs."""
 
     problem: Problem | ContextualProblem | FeaturedProblem
     runs: int
@@ -70,22 +107,22 @@ class Order:
 
     @property
     def steps(self) -> int:
-        """Steps in all."""
+        """Total number of steps."""
         return self.runs * self.problem.horizon
 
     def spawn_seed(self, run: int, *within: int) -> np.random.SeedSequence:
-        """Return the seed of a run, or of something within it."""
+        """Return the seed of a run, or of a part of it."""
         return np.random.SeedSequence(self.seed, spawn_key=(self.first_run + run, *within))
 
 
 def check_result_size(numbers: int) -> None:
-    """Refuse results that no machine could hold, rather than let the machine choke on them."""
+    """Refuse results that do not fit into memory."""
     if numbers > 1 << 33:
         raise UserError(f"the results would take {numbers >> 27} GiB: ask for fewer runs or checkpoints")
 
 
 class Runs(ABC):
-    """The runs of one simulation: their results, and how far they are."""
+    """The runs of one simulation: their results and their progress."""
 
     def __init__(self, order: Order, workers: int) -> None:
         problem, runs, arms, checkpoints = order.problem, order.runs, order.problem.columns, order.times.size
@@ -97,13 +134,13 @@ class Runs(ABC):
         self.regret = np.zeros((runs, checkpoints))
         self.pulls = np.zeros((runs, arms), dtype=np.int64)
         self.suboptimal_pulls = np.zeros((runs, arms), dtype=np.int64)
-        self.pulls_over_time = np.zeros((workers, checkpoints, arms), dtype=np.int64)  # threads do not meet
+        self.pulls_over_time = np.zeros((workers, checkpoints, arms), dtype=np.int64)  # one table for each thread
         self.done = np.zeros(runs, dtype=np.int64)
         self.kernel_seconds = [0.0] * workers
         self.stop = threading.Event()
 
     def play(self, progress: Progress | bool | None) -> Simulation:
-        """Play all runs and return what came out."""
+        """Play all runs and return the results."""
         started = time.perf_counter()
         with show_progress(progress) as show:
             if self.workers == 1:
@@ -122,14 +159,14 @@ class Runs(ABC):
         return Simulation(self.times, self.regret, pulls, suboptimal, over_time, seconds, spent, lost)
 
     def _play_here(self, show: Progress) -> None:
-        """Play all runs in this thread: another takes as long to start as a short run."""
-        told = time.perf_counter()
+        """Play all runs in this thread: starting another takes as long as a short run."""
+        reported = time.perf_counter()
 
         def look() -> None:
-            nonlocal told
-            if time.perf_counter() - told > PROGRESS_INTERVAL_S:
+            nonlocal reported
+            if time.perf_counter() - reported > PROGRESS_INTERVAL_S:
                 show(int(self.done.sum()), self.order.steps)
-                told = time.perf_counter()
+                reported = time.perf_counter()
 
         self._play_every(0, look)
         show(self.order.steps, self.order.steps)
@@ -150,11 +187,12 @@ class Runs(ABC):
                 self.stop.set()
 
     def _play_every(self, worker: int, look: Callable[[], None]) -> None:
+        """Play the runs of one worker."""
         for run in range(worker, self.order.runs, self.workers):
             self._play_one(run, worker, look)
 
-    def tally(self, run: int, worker: int) -> Tally:
-        """Return what is counted of a run that this worker plays."""
+    def make_tally(self, run: int, worker: int) -> Tally:
+        """Return the counters of a run for this worker."""
         arms = self.pulls.shape[1]
         return Tally(
             position=np.zeros(3, dtype=np.int64),
@@ -171,7 +209,7 @@ class Runs(ABC):
         """Play one run."""
 
     def _advance(self, run: int, worker: int, look: Callable[[], None], advance: Callable[[int], None]) -> None:
-        """Play a run on, with a pause now and then to see whether to stop."""
+        """Play a run, and check now and then whether to stop."""
         for pause in range(0, self.horizon + 1, STEPS_PER_CALL):
             if self.stop.is_set():
                 return
@@ -189,25 +227,25 @@ class Batch(Runs):
     def __init__(self, order: Order, policy: Policy | Contextual, workers: int) -> None:
         super().__init__(order, workers)
         problem = order.problem
-        assert not isinstance(problem, FeaturedProblem)  # noqa: S101 -- whose runs are FeaturedBatch
+        assert not isinstance(problem, FeaturedProblem)  # noqa: S101 -- FeaturedBatch plays those
         self.log: Recorded | None = None
         if isinstance(problem, Log) and isinstance(policy, Policy):
             policy, segments = policy.for_log(problem.rows_per_play)
             self.log = Recorded(problem.chosen.copy(), segments)
         self.segments = NO_SEGMENTS
         if order.delay is not None and order.delay.lost > 0.0 and isinstance(policy, Policy):
-            policy, self.segments = policy.for_log(1.0)  # its plan goes by decisions, not by the reports that arrive
+            policy, self.segments = policy.for_log(1.0)  # plans count decisions, not reports
         self.policy = policy
-        # questions mask by themselves
+        # Questions to groups mask their answers themselves.
         self.world = World(*problem.rows(masked=not (policy.kind.sees_rewards or isinstance(policy, Contextual))))
-        # what learns from nothing, or from rewards, sees no noise
+        # Policies without a sigma see rewards or nothing, so no noise.
         self.feedback = None
         if isinstance(problem, Problem) and problem.is_noisy and policy.sigma is not None:
             self.feedback = describe_feedback(problem.law, problem.corruption)
 
     @property
     def kernel(self) -> Any:
-        """The loop that plays such a world."""
+        """The compiled loop for this kind of world."""
         if isinstance(self.order.problem, ContextualProblem):
             return advance_groups
         if self.log is not None:
@@ -217,8 +255,8 @@ class Batch(Runs):
         return advance if self.order.delay is None else advance_late
 
     def compile(self) -> None:
-        """Compile, or load what is compiled."""
-        arguments = (self.world, self.times, self.tally(0, 0), 0, *self.more())
+        """Compile the simulator, or load it."""
+        arguments = (self.world, self.times, self.make_tally(0, 0), 0, *self.list_arguments())
         self.policy.entries.refuse_if_changed()
         key = (self.policy.entries, self.kernel, _describe_types(arguments))
         if key not in _READY:
@@ -226,28 +264,28 @@ class Batch(Runs):
         self.start, self.advance = _READY[key]
 
     def get_ready(self) -> None:
-        """Make everything that playing needs."""
+        """Build everything that playing needs."""
         self.compile()
-        # The memo only pays once it is warm: a short run gets a small one, which is quickly cleared.
+        # The memo only pays once it is warm, so a short run gets a small one, which is quickly cleared.
         memo = 1 << int(min(max(self.horizon // 8, 1 << 6), MAX_MEMO_ENTRIES)).bit_length() - 1
-        self.states = [self._fresh(memo) for _ in range(self.workers)]
+        self.states = [self._make_state(memo) for _ in range(self.workers)]
         self.words = [
             rng.seed_words(self.order.spawn_seed(run)) for run in range(min(self.order.runs, MAX_SEEDED_RUNS))
         ]
 
-    def _fresh(self, memo: int) -> Any:
-        """Return the state of a fresh policy."""
+    def _make_state(self, memo: int) -> Any:
+        """Return the initial state of a policy."""
         late = self.order.delay
         if isinstance(self.policy, Policy) and late is not None:
             return self.policy.for_simulation(self.horizon, memo, late.expire_after)
         return self.policy.for_simulation(self.horizon, memo)
 
-    def more(self, run: int = 0) -> tuple[Any, ...]:
-        """Return what a run is played with beside its world."""
+    def list_arguments(self, run: int = 0) -> tuple[Any, ...]:
+        """Return the arguments of the loop after its world."""
         problem, policy = self.order.problem, self.policy
         if isinstance(problem, ContextualProblem):
-            everybody = one_for_all(problem.shares, problem.arms)
-            grains = policy.fresh_grains() if isinstance(policy, Contextual) else everybody
+            ungrouped = one_for_all(problem.shares, problem.arms)
+            grains = policy.fresh_grains() if isinstance(policy, Contextual) else ungrouped
             table, lost = np.zeros(grains.feedbacks.size, dtype=np.int64), np.zeros(problem.groups)
             return Groups(np.cumsum(problem.shares), table, lost, self.group_regret[run]), grains
         if self.log is not None:
@@ -258,7 +296,7 @@ class Batch(Runs):
 
     def _play_one(self, run: int, worker: int, look: Callable[[], None]) -> None:
         """Play one run."""
-        state, tally, more = self.states[worker], self.tally(run, worker), self.more(run)
+        state, tally, more = self.states[worker], self.make_tally(run, worker), self.list_arguments(run)
         state.rng[:] = self.words[run] if run < len(self.words) else rng.seed_words(self.order.spawn_seed(run))
         for group in range(1, state.scalars.size):
             select_state(state, group).rng[:] = rng.seed_words(self.order.spawn_seed(run, group))
@@ -275,26 +313,26 @@ class FeaturedBatch(Runs):
         self.problem, self.policy = problem, policy
 
     def get_ready(self) -> None:
-        """Compile, or load what is compiled: no step is played."""
-        features.advance(self.policy.for_simulation(), self._world(), self.times, self.tally(0, 0), 0)
+        """Compile the simulator, or load it; no step is played."""
+        features.advance(self.policy.for_simulation(), self._make_world(), self.times, self.make_tally(0, 0), 0)
 
-    def _world(self) -> features.FeaturedWorld:
+    def _make_world(self) -> features.FeaturedWorld:
         problem, mask = self.problem, self.problem.corruption
         starts, drawn = np.append(problem.starts, problem.horizon), np.zeros(problem.features)
         return features.FeaturedWorld(starts, problem.weights.copy(), mask.p00, mask.p11, drawn)
 
     def _play_one(self, run: int, worker: int, look: Callable[[], None]) -> None:
         """Play one run."""
-        state, world, tally = self.policy.for_simulation(), self._world(), self.tally(run, worker)
+        state, world, tally = self.policy.for_simulation(), self._make_world(), self.make_tally(run, worker)
         state.rng[:] = rng.seed_words(self.order.spawn_seed(run))
         self._advance(run, worker, look, lambda until: features.advance(state, world, self.times, tally, until))
 
 
-_READY: dict[Any, tuple[Callable[[Any], None], Callable[..., None]]] = {}  # by policy, loop and what it is given
+_READY: dict[Any, tuple[Callable[[Any], None], Callable[..., None]]] = {}  # by policy, loop and types of arguments
 
 
 def _describe_types(value: Any) -> Any:
-    """Return what machine code depends on: kinds of arrays, not their contents; the compiler takes longer to tell."""
+    """Return the types that machine code depends on; this is faster than asking the compiler."""
     if isinstance(value, np.ndarray):
         return value.dtype.char, value.ndim, value.flags.num
     return (type(value), *map(_describe_types, value)) if isinstance(value, tuple) else type(value)

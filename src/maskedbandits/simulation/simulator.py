@@ -1,4 +1,4 @@
-"""Simulation: play a policy on a problem many times over, in threads, and count regret and pulls."""
+"""Simulation: play a policy on a problem many times, in threads, and count regret and pulls."""
 
 import os
 import time
@@ -37,26 +37,67 @@ def simulate(
     threads: int | None = None,
     progress: Progress | bool | None = None,
 ) -> Simulation:
-    """Play a fresh copy of the policy on the problem, ``runs`` times, independently.
+    """Play a fresh copy of a policy on a problem, in independent runs.
 
-    A policy is one of ours, or its name; or a function that makes one of your own, any object with ``choose()`` and
-    ``observe(arm, feedback)``, from a generator of random numbers (``external.py``), played in plain Python. On a
-    problem with groups a policy that knows none plays one arm for everybody.
+    On a problem with groups, a policy without groups plays one arm for all visitors. On a log (``Problem.replay_log``)
+    every time is a row: checkpoints, and the policy's restarts, window and horizon. A policy plays about one row in K;
+    docs/data.md describes the effect on its parameters.
 
-    The same seed gives the same numbers on any number of threads; with ``first_run``, those of the runs from there on,
-    so that the runs of one seed can be shared out. ``checkpoints`` are times at which the regret is
-    noted, or how many evenly spaced ones. ``progress`` is called with steps done and steps in all; by default a bar is
-    drawn if a person is watching.
+    Parameters
+    ----------
+    problem : Problem, ContextualProblem or FeaturedProblem
+        The problem to play.
+    policy : Policy, Contextual, Featured, str or callable
+        A policy of this package, or its name. Or a function that builds your own from a generator of random numbers:
+        any object with ``choose()`` and ``observe(arm, feedback)``, played in plain Python.
+    runs : int, default 100
+        Number of runs.
+    seed : int, default 0
+        Seed of all runs. The same seed gives the same numbers on any number of threads.
+    checkpoints : int or array_like, default 100
+        Steps at which regret is recorded, or the number of evenly spaced ones.
+    delay : int, sequence of int or ("geometric", mean), optional
+        Steps from a decision to its report: one number, a list to draw from, or a geometric distribution. With 0 a
+        report arrives before the next decision. Reports due after the horizon never arrive.
+    lost : float, default 0.0
+        Probability that a report never arrives.
+    expire_after : int, optional
+        Decisions after which the policy gives up on a pending report; 0 makes it ignore pending reports. By default the
+        policy decides.
+    first_run : int, default 0
+        Number of the first run. Use it to divide the runs of one seed between processes.
+    threads : int, optional
+        Number of threads. By default one for each core.
+    progress : callable or bool, optional
+        Called with the steps done and the total. True draws a bar, False does not. By default a bar is drawn in a
+        terminal.
 
-    ``delay`` lets reports come late: so many steps after the decision, or a number of steps drawn anew for every
-    decision from a list, or ``("geometric", 200)`` for a geometric number of that mean. With 0 a report is there before
-    the next decision. Reports that would come after the horizon never do.
+    Returns
+    -------
+    Simulation
+        Regret and pulls of all runs.
 
-    ``lost`` is the probability that a report never arrives. A policy gives up on pending reports after its own
-    ``expire_after`` decisions, or after as many as you give here; 0 makes it ignore pending reports.
+    Raises
+    ------
+    UserError
+        If a value is out of range, the policy does not fit the problem, or your own policy fails.
 
-    On a log (``Problem.replay_log``) every time is a row: checkpoints, and the policy's restarts, window and horizon. A
-    policy plays about one row in K; docs/data.md says what that makes of its parameters.
+    Examples
+    --------
+    >>> from maskedbandits import Problem, RandomizedResponse, simulate
+    >>> problem = Problem([[0.9, 0.4], [0.4, 0.9]], [0, 500], 1000, RandomizedResponse(0.9, 0.9))
+    >>> class FirstArm:
+    ...     def choose(self):
+    ...         return 0
+    ...
+    ...     def observe(self, arm, feedback):
+    ...         pass
+    >>> result = simulate(problem, lambda generator: FirstArm(), runs=2, checkpoints=[500, 1000])
+    >>> result.pulls.tolist()
+    [[1000, 0], [1000, 0]]
+    >>> result.regret.round(6).tolist()
+    [[0.0, 250.0], [0.0, 250.0]]
+
     """
     ready = prepare_runs(
         problem,
@@ -86,10 +127,10 @@ def prepare_runs(
     first_run: int = 0,
     threads: int | None = None,
 ) -> Callable[[Progress | bool | None], Simulation]:
-    """Return a simulation that is checked and ready to be played, once; whoever plays it says whom to tell.
+    """Check and compile a simulation; return a function that plays it once and takes ``progress``.
 
-    Of many short ones it pays to prepare some, and then to play them: after it has played, a processor has to be
-    reminded of how to prepare.
+    Many short simulations are faster if several are prepared before they are played, because playing evicts the code
+    that prepares from the processor's cache.
     """
     late = delays.check_delay(delay, lost, expire_after)
     if isinstance(problem, ContextualProblem):
@@ -113,7 +154,7 @@ def prepare_runs(
     elif isinstance(policy, (Policy, Contextual)):
         batch = Batch(order, policy, _count_workers(threads, order.runs))
     else:
-        assert isinstance(problem, Problem)  # noqa: S101 -- others were refused what is none of theirs
+        assert isinstance(problem, Problem)  # noqa: S101 -- other problems refuse such policies
         assert not isinstance(policy, (str, Featured))  # noqa: S101 -- as above
         return partial(_play_external, order, problem, policy)
     batch.get_ready()
@@ -123,7 +164,7 @@ def prepare_runs(
 def _check_policy(
     policy: Policy | Contextual | Featured | str | Factory, problem: Problem, late: delays.Delay | None
 ) -> Policy | Contextual | Featured | str | Factory:
-    """Return a policy for a problem, made if it is a name; refuse what does not fit."""
+    """Return a policy for a problem, built if it is a name; refuse misfits."""
     if isinstance(problem, Log) and late is not None:
         raise UserError(
             f"{late.words}: a log is replayed without; leave it out, or replay rounds whose outcomes are all known"
@@ -142,7 +183,7 @@ def _check_policy(
 
 
 def _check_contextual(policy: object, problem: ContextualProblem, late: delays.Delay | None) -> Policy | Contextual:
-    """Return a policy for a problem with groups, made if it is a name; refuse what does not fit."""
+    """Return a policy for a problem with groups, built if it is a name; refuse misfits."""
     if late is not None:
         raise UserError(f"{late.words}: answers of groups come at once; leave it out")
     if isinstance(policy, Contextual):
@@ -157,7 +198,7 @@ def _check_contextual(policy: object, problem: ContextualProblem, late: delays.D
             f"a problem with groups was given {abbreviate(policy)}: give a policy of make_contextual, or of "
             "make_policy to play one arm for everybody"
         )
-    average = problem.averaged()  # is refused without a corruption
+    average = problem.average_groups()  # raises without a corruption
     if isinstance(policy, str):
         return make_policy(policy, arms=problem.arms, corruption=average.corruption)
     _check_fits(policy, average)
@@ -165,7 +206,7 @@ def _check_contextual(policy: object, problem: ContextualProblem, late: delays.D
 
 
 def _check_features_fit(policy: object, problem: FeaturedProblem, late: delays.Delay | None) -> None:
-    """Refuse what does not fit a problem with features."""
+    """Refuse a policy or a delay that does not fit a problem with features."""
     if not isinstance(policy, Featured):
         raise UserError(f"a problem with features was given {abbreviate(policy)}: give a policy of make_featured")
     if (policy.arms, policy.features) != (problem.arms, problem.features):
@@ -178,19 +219,19 @@ def _check_features_fit(policy: object, problem: FeaturedProblem, late: delays.D
 
 
 def _count_workers(threads: int | None, runs: int) -> int:
-    """Return how many threads play so many runs."""
+    """Return the number of threads for this number of runs."""
     return min(check_int("threads", count_cores() if threads is None else threads), runs)
 
 
 def get_ready(problem: Problem | ContextualProblem, policy: Policy | Contextual, *, only_new: bool = False) -> None:
-    """Compile what simulates a policy on a problem, or load it; or do nothing unless it has never been compiled."""
+    """Compile or load the simulator of a policy on a problem; with ``only_new``, only if it was never compiled."""
     batch = Batch(Order(problem, 1, 0, np.array([problem.horizon])), policy, 1)
     if not (only_new and policy.entries.has_simulator(batch.kernel)):
         batch.compile()
 
 
 def _check_fits(policy: object, problem: Problem) -> None:
-    """Refuse what is no policy of ours, or none for this problem."""
+    """Refuse anything but a policy of this package that fits the problem."""
     if type(policy) is not Policy:
         raise UserError(
             f"simulate was given {abbreviate(policy)}: give a policy of make_policy, a name, or a function that makes "
@@ -202,13 +243,13 @@ def _check_fits(policy: object, problem: Problem) -> None:
 
 
 def _derive_parameters(name: str, problem: Problem) -> dict[str, Any]:
-    """Return what a policy has to know of a problem whose feedback is no bits: how far it strays."""
+    """Return the parameters that a policy needs for noisy feedback: its sigma."""
     known = problem.spread
     return {} if known is None or "sigma" not in kind_of(name).parameters else {"sigma": known.sigma}
 
 
 def _check_feedback_fits(policy: Policy, problem: Problem) -> None:
-    """Refuse a policy that expects bits where there are none."""
+    """Refuse a policy for bits where feedback is not bits."""
     if policy.kind.sees_rewards and isinstance(problem.law, Gaussian):
         raise UserError(
             f"{policy.name} is shown rewards in [0, 1], and {problem.law} gives any number: take one that sees reports"
@@ -220,7 +261,7 @@ def _check_feedback_fits(policy: Policy, problem: Problem) -> None:
 
 
 def _play_external(order: Order, problem: Problem, factory: Factory, progress: Progress | bool | None) -> Simulation:
-    """Play policies of somebody's own, one run after the other."""
+    """Play policies from outside the package, one run after the other."""
     times, runs, late = order.times, order.runs, order.delay
     check_result_size(runs * (times.size + 2 * problem.arms + 1))
     regret = np.zeros((runs, times.size))
@@ -230,19 +271,20 @@ def _play_external(order: Order, problem: Problem, factory: Factory, progress: P
     started, cpu = time.perf_counter(), time.thread_time()
     with show_progress(progress) as show:
         for run in range(runs):
-            tell = partial(lambda before, step: show(before + step, order.steps), run * problem.horizon)
-            counted = regret[run], pulls[run], suboptimal[run], over_time
-            play.run(order.spawn_seed(run), late.draw if late else lambda world: 0, tell, counted)
+            report = partial(lambda before, step: show(before + step, order.steps), run * problem.horizon)
+            results = regret[run], pulls[run], suboptimal[run], over_time
+            play.run(order.spawn_seed(run), late.draw if late else lambda world: 0, report, results)
     seconds, spent = time.perf_counter() - started, time.thread_time() - cpu
     return Simulation(times, regret, pulls, suboptimal, over_time, seconds, spent)
 
 
 def count_cores() -> int:
-    """Return on how many cores this process may run."""
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _check_times(checkpoints: int | ArrayLike, horizon: int) -> NDArray[np.int64]:
+    """Check and return the checkpoints as steps."""
     if not hasattr(checkpoints, "__len__") or isinstance(checkpoints, str):
         count = min(check_int("checkpoints", checkpoints), horizon)
         return np.arange(1, count + 1, dtype=np.int64) * horizon // count

@@ -1,18 +1,18 @@
 """Bounds on the suboptimal pulls and the regret of SW-KLUCB-CF: the paper's as printed, and those that can be proved.
 
-Let arm ``a`` be suboptimal in segment ``i`` of length ``T_i``. On the feedback scale its mean is
-``x = g_a(mu_a)``, and the mean that would make it as good as the best arm is ``y = g_a(mu*)``. After ``t``
-steps, with a window ``w`` that holds no change, the policy pulls ``a`` only if
+Let arm ``a`` be suboptimal in segment ``i`` of length ``T_i``. On the feedback scale its mean is ``x = g_a(mu_a)``. The
+mean that would make it as good as the best arm is ``y = g_a(mu*)``. After ``t`` steps, with a window ``w`` that holds
+no change, the policy pulls ``a`` only in one of three cases:
 
-- the best arm's index misses, that is, lies below ``mu*``: with ``n = t ^ w``, this has a probability of at
-  most ``miss(n) = e ceil(f(n) log n) exp(-f(n))``; or
-- fewer than ``m`` pulls of the arm are in the window: at most ``m`` times in any ``w + 1`` steps; or
-- at least ``m`` are, and their mean has reached ``r``: a probability of at most ``exp(-m d(r, x))``,
+- The best arm's index misses, that is, lies below ``mu*``. With ``n = t ^ w``, this has a probability of at most
+  ``miss(n) = e ceil(f(n) log n) exp(-f(n))``.
+- Fewer than ``m`` pulls of the arm are in the window. This happens at most ``m`` times in any ``w + 1`` steps.
+- At least ``m`` are, and their mean has reached ``r``. This has a probability of at most ``exp(-m d(r, x))``.
 
-for every ``r`` between ``x`` and ``y`` and every ``m`` with ``m d(r, y) >= f(w)``. The bound is the
-smallest over these pairs; every pair is proved, so that a search which stops early costs tightness and
-never truth. For the ``w`` steps after a change nothing is claimed. ``docs/theory.md`` has the proof, and
-the line at which the published one fails.
+This holds for every ``r`` between ``x`` and ``y`` and every ``m`` with ``m d(r, y) >= f(w)``. The bound is the smallest
+over these pairs. Every pair is proved, so a search that stops early costs tightness and not validity. For the ``w``
+steps after a change the bound counts every step. ``docs/theory.md`` has the proof, and the line at which the published
+one fails.
 """
 
 import math
@@ -31,7 +31,7 @@ from maskedbandits.problems import Log, Problem
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
-CANDIDATES = 128  # values of r tried between x and y: ten times as many lower the bound by at most 1 %
+CANDIDATES = 128  # values of r between x and y; ten times as many lower the bound by at most 1 %
 
 
 def _vectorize(kernel: Callable[..., float]) -> Any:
@@ -44,11 +44,36 @@ exploration = _vectorize(confidence.exploration)
 
 
 def published_bound(problem: Problem, window: int) -> FloatArray:
-    """Return the (K,) bound on the pulls of each arm while suboptimal, with every term of the appendix.
+    """Return the published bound on the pulls of each arm while suboptimal.
 
-    It is *not* a bound: measured pulls exceed it. The sums run over the segments in which the arm is
-    suboptimal. An arm that never is has no such pulls, and 0 is returned, although the printed terms in w
-    and T remain for it.
+    It has every term of the paper's appendix, and it is *not* a bound: measured pulls exceed it. The sums run over the
+    segments in which the arm is suboptimal. For an arm that never is, the function returns 0, although the printed
+    terms in w and T remain.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem, with feedback in [0, 1] and without liars.
+    window : int
+        Window w in steps, at least the number of arms.
+
+    Returns
+    -------
+    ndarray, shape (K,)
+        The printed expression for each arm.
+
+    Raises
+    ------
+    UserError
+        If the window is shorter than the number of arms, or the proof does not cover the problem.
+
+    Examples
+    --------
+    >>> from maskedbandits import Problem, RandomizedResponse
+    >>> problem = Problem([[0.9, 0.4], [0.4, 0.9]], [0, 50_000], 100_000, RandomizedResponse(0.9, 0.9))
+    >>> published_bound(problem, 5000).round().tolist()
+    [30182.0, 30182.0]
+
     """
     window = _check_window(problem, window)
     pairs = list_suboptimal(problem)
@@ -67,7 +92,35 @@ def published_bound(problem: Problem, window: int) -> FloatArray:
 
 
 def corrected_bound(problem: Problem, window: int, c: float = 3.0) -> FloatArray:
-    """Return the (K,) bound on the expected pulls of each arm while suboptimal, as it can be proved."""
+    """Return a proved bound on the expected pulls of each arm while suboptimal.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem, with feedback in [0, 1] and without liars.
+    window : int
+        Window w in steps, at least the number of arms.
+    c : float, default 3.0
+        Factor of log log in the exploration function.
+
+    Returns
+    -------
+    ndarray, shape (K,)
+        The bound for each arm.
+
+    Raises
+    ------
+    UserError
+        If the window is shorter than the number of arms, or the proof does not cover the problem.
+
+    Examples
+    --------
+    >>> from maskedbandits import Problem, RandomizedResponse
+    >>> problem = Problem([[0.9, 0.4], [0.4, 0.9]], [0, 50_000], 100_000, RandomizedResponse(0.9, 0.9))
+    >>> corrected_bound(problem, 5000).round().tolist()
+    [6040.0, 1168.0]
+
+    """
     window, c = _check_window(problem, window), check_number("c", c, 0.0)
     pairs = list_suboptimal(problem)
     mixed, missed = _bound_per_segment(problem, window, c)
@@ -76,11 +129,39 @@ def corrected_bound(problem: Problem, window: int, c: float = 3.0) -> FloatArray
 
 
 def corrected_regret_bound(problem: Problem, window: int, c: float = 3.0, *, capped: bool = True) -> float:
-    """Return the bound on the expected regret that goes with corrected_bound.
+    """Return a proved bound on the expected regret.
 
-    It lies below the sum of gap times pulls. A step pulls one arm: so a step soon after a change, or one on
-    which the best arm's index misses, is paid once, at the largest gap, and not once for every arm. No segment
-    costs more than its largest gap at every step; ``capped=False`` leaves out that limit.
+    It is smaller than the sum of gap times ``corrected_bound``. A step pulls one arm, so a step soon after a change, or
+    with a miss of the best arm's index, is counted once, at the largest gap.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem, with feedback in [0, 1] and without liars.
+    window : int
+        Window w in steps, at least the number of arms.
+    c : float, default 3.0
+        Factor of log log in the exploration function.
+    capped : bool, default True
+        Whether to cap the regret of each segment at its largest gap in every step.
+
+    Returns
+    -------
+    float
+        The bound.
+
+    Raises
+    ------
+    UserError
+        If the window is shorter than the number of arms, or the proof does not cover the problem.
+
+    Examples
+    --------
+    >>> from maskedbandits import Problem, RandomizedResponse
+    >>> problem = Problem([[0.9, 0.4], [0.4, 0.9]], [0, 50_000], 100_000, RandomizedResponse(0.9, 0.9))
+    >>> round(corrected_regret_bound(problem, 5000))
+    3604
+
     """
     window, c = _check_window(problem, window), check_number("c", c, 0.0)
     regret = _bound_segment_regret(problem, list_suboptimal(problem), window, c)
@@ -89,14 +170,39 @@ def corrected_regret_bound(problem: Problem, window: int, c: float = 3.0, *, cap
 
 
 def corrected_window(problem: Problem, c: float = 3.0) -> int:
-    """Return the window in [K, T] with the smallest corrected regret bound, not capped; it knows the means.
+    """Return the window in [K, T] with the smallest corrected regret bound, not capped.
 
-    Of a log it is in rows: the window for as many steps as a policy is expected to play, times the rows for each.
+    It uses the means. For a log it is in rows: the window for the expected number of plays, times the rows for each
+    play.
 
-    Capped at what a segment can cost at most, all windows tie where privacy is too strong for any guarantee, and
-    short of that the smallest bound gives hard segments up for a little less in the easy ones. The bound counts
-    whole windows, hence is slightly jagged in w: three grids are searched, each within the best cells of the one
-    before.
+    A capped bound would not do. Where privacy is too strong for any guarantee, all windows tie at the cap. Otherwise
+    the smallest capped bound gives up hard segments to gain a little in easy ones. The bound counts whole windows, so
+    it is slightly jagged in w: three grids are searched, each within the best cells of the one before.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem, with feedback in [0, 1] and without liars.
+    c : float, default 3.0
+        Factor of log log in the exploration function.
+
+    Returns
+    -------
+    int
+        The window in steps, or in rows of a log.
+
+    Raises
+    ------
+    UserError
+        If the proof does not cover the problem.
+
+    Examples
+    --------
+    >>> from maskedbandits import Problem, RandomizedResponse
+    >>> problem = Problem([[0.9, 0.4], [0.4, 0.9]], [0, 50_000], 100_000, RandomizedResponse(0.9, 0.9))
+    >>> corrected_window(problem)
+    3125
+
     """
     c, rows = check_number("c", c, 0.0), problem.rows_per_play
     problem = problem.as_played()
@@ -113,8 +219,31 @@ def corrected_window(problem: Problem, c: float = 3.0) -> int:
 def lower_bound(problem: Problem) -> float:
     """Return the asymptotic lower bound on regret: gap * log(T_i) / d(x, y) over segments and arms.
 
-    No policy that learns in every stationary problem has a smaller leading term in each segment, even if it
-    is told when changes come. It says nothing of a short horizon: there, measured regret may lie below it.
+    No policy that learns in every stationary problem has a smaller leading term in each segment, even if it knows the
+    change times. It does not hold for short horizons: measured regret may be below it.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem, with feedback in [0, 1] and without liars.
+
+    Returns
+    -------
+    float
+        The bound.
+
+    Raises
+    ------
+    UserError
+        If the proof does not cover the problem.
+
+    Examples
+    --------
+    >>> from maskedbandits import Problem, RandomizedResponse
+    >>> problem = Problem([[0.9, 0.4], [0.4, 0.9]], [0, 50_000], 100_000, RandomizedResponse(0.9, 0.9))
+    >>> round(lower_bound(problem), 1)
+    27.2
+
     """
     pairs = list_suboptimal(problem)
     several = pairs.length > 1  # one step teaches nothing: log 1 = 0, also where d(x, y) rounds to 0
@@ -137,7 +266,7 @@ class Pairs(NamedTuple):
 
 
 def check_provable(problem: Problem) -> None:
-    """Refuse what the proofs are not about: a log, of which a policy plays a random part, and feedback with noise."""
+    """Refuse problems that the proofs do not cover: logs, and feedback with noise."""
     if isinstance(problem, Log):
         raise UserError(
             "bounds are proved for problems of which every step is played, not for a log: ask for problem.as_played(), "
@@ -148,7 +277,7 @@ def check_provable(problem: Problem) -> None:
 
 
 def list_suboptimal(problem: Problem) -> Pairs:
-    """Return the pairs of a problem."""
+    """Return the pairs of segments and suboptimal arms of a problem."""
     check_provable(problem)
     if problem.liars > 0.0:
         raise UserError(f"liars = {problem.liars:g}: bounds hold for honest reports; ask for a problem without liars")
@@ -200,10 +329,10 @@ def bound_misses_from_start(horizon: int, steps: int, window: int, c: float) -> 
 
 
 def _bound_miss(first: ArrayLike, last: ArrayLike, c: float) -> FloatArray:
-    """Bound the chance that the best arm's index misses after t steps, first <= t <= last.
+    """Bound the probability that the best arm's index misses after t steps, first <= t <= last.
 
-    This is Lemma 2 of Cappe et al. (2013). The number of slices in its proof is at least 1, also at t = 1,
-    where the printed expression is 0.
+    This is Lemma 2 of Cappe et al. (2013). The number of slices in its proof is at least 1, also at t = 1, where the
+    printed expression is 0.
     """
     slices = np.maximum(1.0, np.ceil(exploration(last, c) * np.log(last)))
     return np.asarray(np.minimum(1.0, math.e * slices * np.exp(-exploration(first, c))))
@@ -213,8 +342,8 @@ def _bound_miss(first: ArrayLike, last: ArrayLike, c: float) -> FloatArray:
 def sum_misses(horizon: int, c: float) -> tuple[IntArray, FloatArray]:
     """Return edges and, for each edge n, the sum of miss(t) over 1 <= t < n.
 
-    Neighbouring edges are integers at first. Later each step between two edges counts as the worst of them,
-    which adds less than 1 % and keeps a long horizon as cheap as a short one.
+    Neighbouring edges are integers at first. Later each step between two edges counts as the worst of them. This adds
+    less than 1 %, and a long horizon costs no more time than a short one.
     """
     edges = np.unique(np.rint(np.geomspace(1, horizon + 1, 8192)).astype(np.int64))
     steps = np.diff(edges) * _bound_miss(edges[:-1], edges[1:] - 1, c)
@@ -222,6 +351,7 @@ def sum_misses(horizon: int, c: float) -> tuple[IntArray, FloatArray]:
 
 
 def _bound_segment_regret(problem: Problem, pairs: Pairs, window: int, c: float) -> FloatArray:
+    """Bound the regret of each segment."""
     mixed, missed = _bound_per_segment(problem, window, c)
     explored = np.bincount(pairs.segment, pairs.gap * _bound_explored(pairs, window, c), problem.segments)
     regret: FloatArray = find_largest_gaps(problem) * (mixed + missed) + explored
@@ -229,16 +359,18 @@ def _bound_segment_regret(problem: Problem, pairs: Pairs, window: int, c: float)
 
 
 def find_largest_gaps(problem: Problem) -> FloatArray:
-    """Return what a step costs at most, segment by segment."""
+    """Return the largest cost of a step in each segment."""
     return np.asarray(problem.gaps.max(axis=1))
 
 
 def _sum_per_arm(problem: Problem, pairs: Pairs, value: FloatArray) -> FloatArray:
+    """Sum values of pairs by arm."""
     total: FloatArray = np.bincount(pairs.arm, weights=value, minlength=problem.arms).astype(np.float64)
     return total
 
 
 def _check_window(problem: Problem, window: int) -> int:
+    """Check and return a window."""
     window = check_int("window", window, 1, LARGEST)
     if window < problem.arms:
         raise UserError(f"window must hold a pull of each arm: take at least {problem.arms}, got {window}")

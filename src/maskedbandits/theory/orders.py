@@ -1,4 +1,4 @@
-"""Orders of growth, to compare settings by: the paper's corollaries, and the share of liars that turns a policy."""
+"""Orders of growth for comparing settings: the paper's corollaries, and the share of liars that misleads a policy."""
 
 import math
 
@@ -12,10 +12,36 @@ from maskedbandits.theory.windows import check_times
 def corollary_1(horizon: int, changes: int, p00: ArrayLike, p11: ArrayLike, arms: int | None = None) -> float:
     """Return K sqrt(L T) + L sum_a log(sqrt(T / L)) / (p00 + p11 - 1)^2, the expression of Corollary 1.
 
-    The paper leaves out constants and logarithmic factors: this is an order of growth, to compare settings
-    by, and no bound to hold a measurement against; and it inherits the fault of the published proof.
-    ``p00`` and ``p11`` hold a number per arm, or one for all ``arms``. Which arm is best is not known, so
-    the sum leaves out the smallest term.
+    The paper leaves out constants and logarithmic factors. This is an order of growth for comparing settings, and not a
+    bound on a measurement; it also inherits the error of the published proof. The best arm is not known, so the sum
+    leaves out the smallest term.
+
+    Parameters
+    ----------
+    horizon : int
+        Number of steps, T.
+    changes : int
+        Number of segments, L, including the first.
+    p00, p11 : float or array_like
+        Probabilities of true reports of 0 and 1: one for each arm, or one for all ``arms``.
+    arms : int, optional
+        Number of arms, needed if one p00 and one p11 are given.
+
+    Returns
+    -------
+    float
+        The expression.
+
+    Raises
+    ------
+    UserError
+        If a value is out of range, or the number of arms is unknown.
+
+    Examples
+    --------
+    >>> round(corollary_1(10_000, 4, 0.9, 0.9, arms=2), 1)
+    424.5
+
     """
     horizon, changes = check_times(horizon, changes)
     first, second = np.broadcast_arrays(np.asarray(p00, dtype=np.float64), np.asarray(p11, dtype=np.float64))
@@ -33,9 +59,36 @@ def corollary_1(horizon: int, changes: int, p00: ArrayLike, p11: ArrayLike, arms
 
 
 def corollary_2(horizon: int, changes: int, arms: int, epsilon: float) -> float:
-    """Return the expression of Corollary 2: that of Corollary 1 at the optimal epsilon-private matrix.
+    """Return the expression of Corollary 2: Corollary 1 with the optimal epsilon-private response.
 
-    Its slope is (e^epsilon - 1) / (e^epsilon + 1); infinite epsilon is no privacy, and slope 1.
+    Its slope is (e^epsilon - 1) / (e^epsilon + 1).
+
+    Parameters
+    ----------
+    horizon : int
+        Number of steps, T.
+    changes : int
+        Number of segments, L, including the first.
+    arms : int
+        Number of arms.
+    epsilon : float
+        Privacy loss of one report; infinity means no privacy.
+
+    Returns
+    -------
+    float
+        The expression.
+
+    Raises
+    ------
+    UserError
+        If a value is out of range.
+
+    Examples
+    --------
+    >>> round(corollary_2(10_000, 4, 2, 1.0), 1)
+    473.3
+
     """
     epsilon = check_number("epsilon", epsilon, 0.0, above=True, infinite=True)
     keep = 0.5 + 0.5 * math.tanh(0.5 * epsilon)  # e^epsilon / (1 + e^epsilon), without overflow
@@ -43,9 +96,33 @@ def corollary_2(horizon: int, changes: int, arms: int, epsilon: float) -> float:
 
 
 def turning_share(gap: float, slope: float = 1.0) -> float:
-    """Return the share of liars from which on an arm can be made to look better than one that is better by the gap.
+    """Return the share of liars that can make a worse arm look better.
 
-    A share a of lies, against the one and for the other, hides (1 - a) s gap, s the mask's slope, once that is a.
+    A share a of lies, against the better arm and for the other, hides a difference of (1 - a) s gap once that is at
+    most a.
+
+    Parameters
+    ----------
+    gap : float
+        Difference of the two means.
+    slope : float, default 1.0
+        Slope s of the randomised response.
+
+    Returns
+    -------
+    float
+        The smallest such share.
+
+    Raises
+    ------
+    UserError
+        If a value is out of range.
+
+    Examples
+    --------
+    >>> turning_share(0.25)
+    0.2
+
     """
     seen = abs(check_number("gap", gap, -1.0, 1.0) * check_number("slope", slope, -1.0, 1.0))
     return seen / (1.0 + seen)

@@ -1,4 +1,4 @@
-"""Windows for SW-KLUCB-CF that need no means: the paper's, the one that minimises its terms, and one for drifts."""
+"""Windows for SW-KLUCB-CF that use no means: the paper's, the minimiser of its terms, and one for drifts."""
 
 import math
 
@@ -11,17 +11,63 @@ from maskedbandits.theory.bounds import exploration
 
 
 def paper_window(horizon: int, changes: int) -> int:
-    """Return the paper's window: sqrt(4 e T / (L + 4)) rounded down, and at least 1."""
+    """Return the paper's window: sqrt(4 e T / (L + 4)) rounded down, and at least 1.
+
+    Parameters
+    ----------
+    horizon : int
+        Number of steps, T.
+    changes : int
+        Number of segments, L, including the first.
+
+    Returns
+    -------
+    int
+        The window in steps.
+
+    Raises
+    ------
+    UserError
+        If a value is out of range, or there are more segments than steps.
+
+    Examples
+    --------
+    >>> paper_window(10_000, 4)
+    116
+
+    """
     return max(1, math.floor(math.sqrt(_compute_scale(horizon, changes))))
 
 
 def lambert_window(horizon: int, changes: int) -> int:
     """Return the integer w >= 2 that minimises the printed leading terms, (L + 4) w + 4 e T / (w log w).
 
-    The minimiser solves w^2 log w * log w / (log w + 1) = 4 e T / (L + 4). The paper drops the second
-    factor, which lies between 1/2 and 1 from w = e on, to write w with Lambert's W function; that w is too
-    small by a factor of at most sqrt(2), and here it brackets the exact one. The terms are convex, so
-    halving the bracket finds it.
+    The minimiser solves w^2 log w * log w / (log w + 1) = 4 e T / (L + 4). The paper drops the second factor, which
+    lies between 1/2 and 1 from w = e on, to write w with Lambert's W function. That w is too small by a factor of at
+    most sqrt(2). Here it brackets the exact one. The terms are convex, so bisection finds it.
+
+    Parameters
+    ----------
+    horizon : int
+        Number of steps, T.
+    changes : int
+        Number of segments, L, including the first.
+
+    Returns
+    -------
+    int
+        The window in steps.
+
+    Raises
+    ------
+    UserError
+        If a value is out of range, or there are more segments than steps.
+
+    Examples
+    --------
+    >>> lambert_window(10_000, 4)
+    64
+
     """
     scale = _compute_scale(horizon, changes)
     approximate = math.exp(lambertw(2.0 * scale).real / 2.0)
@@ -37,12 +83,42 @@ def lambert_window(horizon: int, changes: int) -> int:
 
 
 def variation_window(horizon: int, arms: int, variation: float, slope: ArrayLike = 1.0, *, c: float = 3.0) -> int:
-    """Return the window for means that vary by V in all: (K F / 2)^(1/3) (T / (s V))^(2/3), within [K, T].
+    """Return the window for means that vary by V in total: (K F / 2)^(1/3) (T / (s V))^(2/3), within [K, T].
 
-    It minimises the leading terms of a bound on regret, 2 w V + T sqrt(8 F K / w) / s, F = f(T); the orders
-    are those of Cheung et al. (2022). ``variation`` is ``Problem.variation``, or what one expects of the
-    world; at 0 nothing is forgotten. ``slope`` is how much of a difference of means is left in the feedback,
-    one number or one per arm, of either sign: with several, K / s^2 becomes the sum of 1 / s_a^2.
+    It minimises the leading terms of a bound on regret, 2 w V + T sqrt(8 F K / w) / s, F = f(T). The orders are those
+    of Cheung et al. (2022).
+
+    Parameters
+    ----------
+    horizon : int
+        Number of steps, T.
+    arms : int
+        Number of arms, K.
+    variation : float
+        Total variation V of the means: ``Problem.variation``, or an estimate. With 0 the window is the horizon.
+    slope : float or array_like, default 1.0
+        Slope of the corruption, of either sign: one for all arms, or one for each. With several, K / s^2 becomes the
+        sum of 1 / s_a^2.
+    c : float, default 3.0
+        Factor of log log in the exploration function.
+
+    Returns
+    -------
+    int
+        The window in steps.
+
+    Raises
+    ------
+    UserError
+        If a value is out of range, or there are more arms than steps.
+
+    Examples
+    --------
+    >>> variation_window(10_000, 2, 1.0)
+    1167
+    >>> variation_window(10_000, 2, 0.0)
+    10000
+
     """
     horizon, arms = check_int("horizon", horizon, 1, LARGEST), check_int("arms", arms)
     variation, c = check_number("variation", variation, 0.0), check_number("c", c, 0.0)
@@ -61,12 +137,13 @@ def variation_window(horizon: int, arms: int, variation: float, slope: ArrayLike
 
 
 def _compute_scale(horizon: int, changes: int) -> float:
+    """Return 4 e T / (L + 4)."""
     horizon, changes = check_times(horizon, changes)
     return 4.0 * math.e * horizon / (changes + 4)
 
 
 def check_times(horizon: int, changes: int) -> tuple[int, int]:
-    """Return how many steps and how many segments, checked."""
+    """Check and return the numbers of steps and of segments."""
     horizon, changes = check_int("horizon", horizon, 1, LARGEST), check_int("changes", changes)
     if changes > horizon:
         raise UserError(f"changes must be at most the horizon {horizon}, got {changes}: it counts segments")
