@@ -1,6 +1,5 @@
 """Plans as a whole: what is asked, what is played, and what is concluded."""
 
-import doctest
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -222,9 +221,3 @@ def test_interrupt_stops_all_worlds(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(KeyboardInterrupt):
         plan(2, 20_000_000, 1, 0.3, 0.3, epsilons=[1], worlds=8, policy="klucb-cf", threads=2, progress=interrupt)
     assert ended == []
-
-
-def test_examples_in_docstrings_run() -> None:
-    results = doctest.testmod(plans)
-    assert results.attempted > 0
-    assert results.failed == 0

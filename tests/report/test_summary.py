@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import doctest
 import math
 from collections.abc import Sequence
 
@@ -179,9 +178,3 @@ def test_sampled_means_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     assert times.size <= 8
     held = np.array([sinusoid(100)[min(time // 10, 99)] for time in times])
     assert means == pytest.approx(held)
-
-
-def test_examples_in_docstrings_run() -> None:
-    results = doctest.testmod(summary)
-    assert results.attempted > 0
-    assert results.failed == 0

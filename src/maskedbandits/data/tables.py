@@ -21,7 +21,33 @@ from maskedbandits.errors import LARGEST, UserError, check_int, check_line
 
 @dataclass(frozen=True, eq=False)
 class Rounds:
-    """Rounds with all outcomes known: row t has the outcome of every arm, so regret is exact."""
+    """Rounds with all outcomes known: row t has the outcome of every arm, so regret is exact.
+
+    Parameters
+    ----------
+    arms : tuple of str
+        Names of the arms.
+    outcomes : ndarray, shape (T, K)
+        Outcome of each arm in each round, in [0, 1].
+    starts : ndarray, shape (P,)
+        First row of each period.
+    period : str
+        Kind of period, such as "month".
+    labels : tuple of str
+        Name of each period.
+
+    Raises
+    ------
+    UserError
+        If a value is out of range, or the shapes disagree.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Rounds(("a", "b"), np.array([[1, 0], [1, 1]]), np.array([0]), "day", ("Monday",)).means.tolist()
+    [[1.0, 0.5]]
+
+    """
 
     arms: tuple[str, ...]
     outcomes: NDArray[Any]
@@ -54,7 +80,36 @@ class Rounds:
 
 @dataclass(frozen=True, eq=False)
 class Log:
-    """A log with one outcome a row, that of the chosen arm. It can be replayed by rejection."""
+    """A log with one outcome a row, that of the chosen arm. It can be replayed by rejection.
+
+    Parameters
+    ----------
+    arms : tuple of str
+        Names of the arms.
+    chosen : ndarray, shape (T,)
+        Arm that was chosen in each row.
+    rewards : ndarray, shape (T,)
+        Its outcome, in [0, 1].
+    starts : ndarray, shape (P,)
+        First row of each period.
+    period : str
+        Kind of period, such as "month".
+    labels : tuple of str
+        Name of each period.
+
+    Raises
+    ------
+    UserError
+        If a value is out of range, or the shapes disagree.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> log = Log(("a", "b"), np.array([0, 1, 1]), np.array([1.0, 0.0, 1.0]), np.array([0]), "day", ("Monday",))
+    >>> log.means.tolist()
+    [[1.0, 0.5]]
+
+    """
 
     arms: tuple[str, ...]
     chosen: Ints
@@ -95,7 +150,35 @@ class Log:
 
 @dataclass(frozen=True, eq=False)
 class Segments:
-    """Segments with known rates instead of single outcomes: the means, starts and horizon of a Problem."""
+    """Segments with known rates instead of single outcomes: the means, starts and horizon of a Problem.
+
+    Parameters
+    ----------
+    arms : tuple of str
+        Names of the arms.
+    means : ndarray, shape (P, K)
+        Mean outcome by period and arm, in [0, 1].
+    starts : ndarray, shape (P,)
+        First step of each period.
+    horizon : int
+        Number of steps.
+    period : str
+        Kind of period, such as "month".
+    labels : tuple of str
+        Name of each period.
+
+    Raises
+    ------
+    UserError
+        If a value is out of range, or the shapes disagree.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Segments(("a", "b"), np.array([[0.2, 0.4]]), np.array([0]), 1000, "day", ("Monday",)).horizon
+    1000
+
+    """
 
     arms: tuple[str, ...]
     means: Floats
