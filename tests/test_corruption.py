@@ -40,7 +40,7 @@ def test_epsilon_is_the_largest_of_four_log_ratios(p00: float, p11: float) -> No
     assert RandomizedResponse(p00, p11).epsilon == pytest.approx(max(ratios), rel=1e-9, abs=1e-12)
 
 
-def test_a_certain_row_is_not_private() -> None:
+def test_certain_report_is_not_private() -> None:
     assert RandomizedResponse(1.0, 0.5).epsilon == math.inf
     assert RandomizedResponse(1.0, 1.0).epsilon == math.inf
     assert RandomizedResponse.from_epsilon(math.inf) == RandomizedResponse(1.0, 1.0)
@@ -59,7 +59,7 @@ def test_any_monotone_function_is_followed_within_1e_9(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_outside_it_goes_on_with_the_secant_slope(name: str) -> None:
+def test_outside_it_continues_with_secant_slope(name: str) -> None:
     function = FUNCTIONS[name]
     g = Monotone(function)
     secant = function(1.0) - function(0.0)
@@ -69,7 +69,7 @@ def test_outside_it_goes_on_with_the_secant_slope(name: str) -> None:
         assert g.inverse(y) == pytest.approx(mean)
 
 
-def test_a_given_inverse_is_used_and_checked() -> None:
+def test_given_inverse_is_used_and_checked() -> None:
     calls = []
 
     def root(y: float) -> float:
@@ -95,7 +95,7 @@ def test_a_given_inverse_is_used_and_checked() -> None:
         (lambda x: "much", "not a number"),
     ],
 )
-def test_what_is_not_a_corruption_is_refused(function: Callable[[float], float], complaint: str) -> None:
+def test_invalid_function_is_refused(function: Callable[[float], float], complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint) as caught:
         Monotone(function)
     assert "\n" not in str(caught.value)
@@ -118,23 +118,23 @@ def test_what_is_not_a_corruption_is_refused(function: Callable[[float], float],
         ([0.9], 0.9),
     ],
 )
-def test_what_is_not_a_matrix_is_refused(p00: Any, p11: Any) -> None:
+def test_invalid_probabilities_are_refused(p00: Any, p11: Any) -> None:
     with pytest.raises(ValueError, match=r"give|move"):
         RandomizedResponse(p00, p11)
 
 
 @pytest.mark.parametrize("epsilon", [0, -1, math.nan, 1e-20, "x", None, [1]])
-def test_what_is_not_an_epsilon_is_refused(epsilon: Any) -> None:
+def test_invalid_epsilon_is_refused(epsilon: Any) -> None:
     with pytest.raises(ValueError, match="epsilon"):
         RandomizedResponse.from_epsilon(epsilon)
 
 
 class TestMechanisms:
-    """Noise that is as private as it says."""
+    """Noise is as private as claimed."""
 
     @pytest.mark.parametrize(("epsilon", "delta"), [(0.5, 1e-2), (1.0, 1e-5), (4.0, 1e-3)])
-    def test_the_gaussian_one_has_just_its_delta(self, epsilon: float, delta: float) -> None:
-        """By integrating the two densities; a thousandth less noise would not do."""
+    def test_gaussian_noise_has_exactly_its_delta(self, epsilon: float, delta: float) -> None:
+        """Integrate the two densities; a thousandth less noise does not suffice."""
         sigma = GaussianNoise.from_epsilon(epsilon, delta).sigma
         assert gaussian_delta(sigma, epsilon) == pytest.approx(delta, rel=1e-4)
         assert gaussian_delta(0.999 * sigma, epsilon) > delta
@@ -142,7 +142,7 @@ class TestMechanisms:
         assert GaussianNoise.from_epsilon(epsilon, delta, sensitivity=3).sigma == pytest.approx(3 * sigma)
 
     @given(st.floats(0.05, 10), st.floats(1e-12, 0.5))
-    def test_more_privacy_takes_more_noise(self, epsilon: float, delta: float) -> None:
+    def test_more_privacy_needs_more_noise(self, epsilon: float, delta: float) -> None:
         sigma = GaussianNoise.from_epsilon(epsilon, delta).sigma
         assert GaussianNoise.from_epsilon(epsilon / 2, delta).sigma > sigma
         assert GaussianNoise.from_epsilon(epsilon, delta / 2).sigma > sigma
@@ -150,7 +150,7 @@ class TestMechanisms:
         assert epsilon >= 1 or sigma < classic
 
     @given(st.floats(0.01, 20), st.floats(-30, 30))
-    def test_the_laplace_one_has_just_its_epsilon(self, epsilon: float, report: float) -> None:
+    def test_laplace_noise_has_exactly_its_epsilon(self, epsilon: float, report: float) -> None:
         """No report is more than e^epsilon times as likely under a reward of 1 than under one of 0; some are."""
         noise = LaplaceNoise.from_epsilon(epsilon)
         logs = [-abs(report - reward) / noise.scale for reward in (0.0, 1.0)]
@@ -161,7 +161,7 @@ class TestMechanisms:
 
     @given(st.floats(0.05, 5), st.floats(-0.99, 0.99))
     def test_laplace_noise_is_sub_gamma(self, scale: float, share: float) -> None:
-        """E exp(l y) = 1 / (1 - scale^2 l^2) is at most what its spread says, for rewards that do not stray."""
+        """E exp(l y) = 1 / (1 - scale^2 l^2) is at most the limit of its spread, for constant rewards."""
         known = compute_spread([LaplaceNoise(scale)], rewards=0.0)
         assert known is not None
         rate = share / scale
@@ -182,7 +182,7 @@ class TestMechanisms:
             (lambda: GaussianNoise.from_epsilon(1, 1), "delta"),
         ],
     )
-    def test_what_is_none_is_refused(self, make: Any, complaint: str) -> None:
+    def test_invalid_noise_is_refused(self, make: Any, complaint: str) -> None:
         with pytest.raises(ValueError, match=f"{complaint} = ") as caught:
             make()
         assert "\n" not in str(caught.value)

@@ -1,4 +1,4 @@
-"""The checkers of plain values: what they let through, and the one line in which they refuse the rest."""
+"""Checks of plain values: accepted values, and one-line errors for the rest."""
 
 import math
 import pickle
@@ -24,12 +24,12 @@ from maskedbandits.errors import (
 @pytest.mark.parametrize(
     "given", [7, 7.0, np.int64(7), np.uint8(7), np.float32(7), np.float64(7), np.array(7), Fraction(7)]
 )
-def test_whole_numbers_of_any_type(given: Any) -> None:
+def test_integers_of_any_type_are_accepted(given: Any) -> None:
     assert check_int("n", given) == 7
     assert type(check_int("n", given)) is int
 
 
-def test_large_floats_and_ints_stay_what_they_are() -> None:
+def test_large_numbers_are_exact() -> None:
     assert check_int("n", 1e15) == 10**15
     assert check_int("seed", 2**63 + 1) == 2**63 + 1
 
@@ -55,19 +55,19 @@ def test_large_floats_and_ints_stay_what_they_are() -> None:
         (Fraction(1, 2), 1, None, "n = Fraction(1, 2): give a whole number of at least 1"),
     ],
 )
-def test_what_is_no_such_whole_number(given: Any, least: int, most: int | None, complaint: str) -> None:
+def test_invalid_integers_are_refused(given: Any, least: int, most: int | None, complaint: str) -> None:
     with pytest.raises(UserError) as caught:
         check_int("n", given, least, most)
     assert str(caught.value) == complaint
 
 
 @pytest.mark.parametrize("given", [0.5, np.float32(0.5), np.float64(0.5), Fraction(1, 2)])
-def test_numbers_of_any_type(given: Any) -> None:
+def test_numbers_of_any_type_are_accepted(given: Any) -> None:
     assert check_number("x", given, 0, 1) == 0.5
     assert type(check_number("x", given)) is float
 
 
-def test_the_ends_may_be_part_of_it_or_not() -> None:
+def test_limits_may_be_excluded() -> None:
     assert check_number("x", 0, 0, 1) == 0.0
     assert check_number("x", 1, 0, 1, above=True) == 1.0
     assert check_number("x", 0, 0, 1, below=True) == 0.0
@@ -95,33 +95,33 @@ def test_the_ends_may_be_part_of_it_or_not() -> None:
         (np.array([0.5]), {}, "a finite number"),
     ],
 )
-def test_what_is_no_such_number(given: Any, limits: dict[str, Any], complaint: str) -> None:
+def test_invalid_numbers_are_refused(given: Any, limits: dict[str, Any], complaint: str) -> None:
     with pytest.raises(UserError) as caught:
         check_number("x", given, **limits)
     assert str(caught.value) == f"x = {abbreviate(given)}: give {complaint}"
 
 
 @pytest.mark.parametrize("given", ["swap", "é — ε = ∞, 5 × 3", "日本語", "نمی‌خواهم", "a b"])
-def test_texts_of_any_script(given: str) -> None:
+def test_texts_of_any_script_are_accepted(given: str) -> None:
     assert check_line("name", given) == given
 
 
 @pytest.mark.parametrize(
     "given", ["\x1b[31mred", "two\nlines", "a\tb", "bell\x07", "\x9b2J", "a\u2028b", "\u202etxt", "\ud800"]
 )
-def test_control_characters_are_shown_and_not_sent(given: str) -> None:
+def test_control_characters_are_escaped(given: str) -> None:
     with pytest.raises(UserError, match="a text on one line, without control characters") as caught:
         check_line("name", given)
     assert str(caught.value).isprintable()
 
 
 @pytest.mark.parametrize("given", ["", "  ", 3, None, ["a"]])
-def test_what_is_no_text(given: Any) -> None:
+def test_invalid_texts_are_refused(given: Any) -> None:
     with pytest.raises(UserError, match=r"give a text$"):
         check_line("name", given)
 
 
-def test_the_nearest_word_or_all_of_them() -> None:
+def test_nearest_word_is_suggested() -> None:
     assert suggest_nearest("run", ["runs", "seed"]) == "; did you mean 'runs'?"
     assert suggest_nearest("RUNS", ["runs", "seed"]) == "; did you mean 'runs'?"
     assert suggest_nearest("xyzzy", {"runs": 1, "seed": 2}) == "; known are runs, seed"
@@ -129,14 +129,14 @@ def test_the_nearest_word_or_all_of_them() -> None:
     assert suggest_nearest(3, ["runs"]) == "; known are runs"
 
 
-def test_what_is_shown_is_short_and_on_one_line() -> None:
+def test_values_are_abbreviated_to_one_line() -> None:
     assert abbreviate("a\x1b\nb") == r"'a\x1b\nb'"
     assert abbreviate(np.float64(0.1)) == "0.1"
     assert len(abbreviate(list(range(1000)))) == 60
     assert "\n" not in abbreviate(np.arange(100).reshape(10, 10))
 
 
-def test_a_refusal_knows_what_was_wanted_and_travels_between_processes() -> None:
+def test_wrong_value_error_survives_pickling() -> None:
     with pytest.raises(WrongValueError) as caught:
         check_int("runs", 0)
     copy = pickle.loads(pickle.dumps(caught.value))  # noqa: S301 -- our own

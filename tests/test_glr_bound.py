@@ -23,7 +23,7 @@ def two_segments(epsilon: float = math.inf, horizon: int = 1_000_000) -> Problem
 
 
 def plain_bound(problem: Problem, delta: float, effort: float, prior: float) -> float:
-    """The theorem, term by term, of a problem of two arms and one mask."""
+    """Return the theorem, term by term, for two arms and one mask."""
     horizon, arms, segments = problem.horizon, problem.arms, problem.segments
     mask = problem.corruption[0]
     seen = [[mask(mean) for mean in row] for row in problem.means.tolist()]
@@ -60,7 +60,7 @@ def plain_bound(problem: Problem, delta: float, effort: float, prior: float) -> 
 
 
 @pytest.mark.parametrize("epsilon", [3.0, math.inf])
-def test_it_is_the_formula(epsilon: float) -> None:
+def test_bound_is_its_formula(epsilon: float) -> None:
     """Sums over steps are taken in blocks, each step counting as the worst: at most 1 % more."""
     given_here = {**SETTINGS, "exploration": 30.0}
     problem = two_segments(epsilon, 100_000)
@@ -68,20 +68,20 @@ def test_it_is_the_formula(epsilon: float) -> None:
     assert expected <= theory.glr_regret_bound(problem, **given_here) <= 1.01 * expected
 
 
-def test_delays_grow_as_one_over_the_square_of_the_slope() -> None:
+def test_delays_grow_with_inverse_square_of_slope() -> None:
     masked, plain = (theory.glr_delays(two_segments(epsilon), **SETTINGS) for epsilon in (1.0, math.inf))
     slope = RandomizedResponse.from_epsilon(1.0).slope
     assert masked[0] / plain[0] == pytest.approx(1 / slope**2, rel=0.01)
 
 
-def test_plays_stay_below_it() -> None:
+def test_plays_stay_below_bound() -> None:
     problem = two_segments()
     policy = make_policy("glr-klucb-cf", arms=2, corruption=problem.corruption, follow_up=0.0, **SETTINGS)
     played = simulate(problem, policy, runs=4, checkpoints=1, progress=False)
     assert played.regret.mean() < theory.glr_regret_bound(problem, **SETTINGS) < 0.3 * 0.8 * problem.horizon
 
 
-def test_an_alarm_comes_in_time() -> None:
+def test_alarm_comes_in_time() -> None:
     settings = {**SETTINGS, "exploration": 30.0}
     problem = two_segments(3.0, 100_000)
     policy = make_policy("glr-klucb-cf", arms=2, corruption=problem.corruption, follow_up=0.0, **settings)
@@ -100,9 +100,7 @@ def test_an_alarm_comes_in_time() -> None:
 
 @examples(10)
 @given(st.integers(2, 5), st.floats(0.5, 5.0), st.floats(0.1, 5.0), st.integers(0, 9))
-def test_no_arm_goes_without_a_look_for_longer_than_the_proof_has_it(
-    arms: int, effort: float, prior: float, seed: int
-) -> None:
+def test_forced_pulls_are_as_frequent_as_in_proof(arms: int, effort: float, prior: float, seed: int) -> None:
     horizon = 3000
     policy = make_policy(
         "glr-klucb-cf",
@@ -125,7 +123,7 @@ def test_no_arm_goes_without_a_look_for_longer_than_the_proof_has_it(
 
 
 @pytest.mark.parametrize(("p", "n"), [(0.2, 12), (0.5, 20), (0.9, 30)])
-def test_the_tail_of_two_divergences_that_add_up(p: float, n: int) -> None:
+def test_tail_of_sum_of_two_divergences(p: float, n: int) -> None:
     """Exactly, over all outcomes of two independent means of n bits: P(X + Y >= x) <= 2 (1 + 2x) exp(-x)."""
     chances = stats.binom.pmf(np.arange(n + 1), n, p)
     sizes = [n * divergence(k / n, p) for k in range(n + 1)]
@@ -136,8 +134,8 @@ def test_the_tail_of_two_divergences_that_add_up(p: float, n: int) -> None:
 
 @pytest.mark.parametrize("mask", [(0.9, 0.7), (0.73, 0.73), (0.6, 0.55)])
 @pytest.mark.parametrize("more", [{}, {"follow_up": 0.0, "exploration": 1.0, "prior_changes": 1.0}, {"local": True}])
-def test_one_mask_for_all_arms_changes_no_choice(mask: tuple[float, float], more: dict[str, Any]) -> None:
-    """Given the same reports it chooses as it would if these were rewards: docs/theory.md says no more than that."""
+def test_common_mask_changes_no_choice(mask: tuple[float, float], more: dict[str, Any]) -> None:
+    """Given the same reports, it chooses as if they were rewards, as docs/theory.md states."""
     masks = RandomizedResponse(*mask), RandomizedResponse(1, 1)
     masked, plain = (make_policy("glr-klucb-cf", arms=3, corruption=each, **more) for each in masks)
     draws = np.random.default_rng(5)
@@ -151,7 +149,7 @@ def test_one_mask_for_all_arms_changes_no_choice(mask: tuple[float, float], more
     assert masked.alarms == plain.alarms
 
 
-def test_what_the_proof_does_not_cover_is_refused() -> None:
+def test_unproved_cases_are_refused() -> None:
     with pytest.raises(ValueError, match="segment 1 has 50,000 steps, too few"):
         theory.glr_regret_bound(two_segments(1.0, 100_000), **SETTINGS)
     with pytest.raises(ValueError, match="it needs inf"):

@@ -16,8 +16,8 @@ from trials import examples
 
 @examples(200)
 @given(st.integers(2, 50), st.floats(0.02, 1.0), st.floats(1.0, 1e4))
-def test_the_constants_of_the_proof(arms: int, slope: float, longer: float) -> None:
-    """What the two problems show differs by a divergence of at most 1/2, their means are means, and 61 is enough."""
+def test_constants_of_proof_suffice(arms: int, slope: float, longer: float) -> None:
+    """The feedback of the two problems differs by a divergence of at most 1/2, and the constant 61 suffices."""
     steps = math.ceil(longer * 3 * (arms - 1) * max(1.0, 0.25 / slope**2))
     gap = theory.hard_gap(arms, steps, slope)
     assert 0.5 + 2 * gap <= 1 + 1e-12
@@ -31,8 +31,8 @@ def test_the_constants_of_the_proof(arms: int, slope: float, longer: float) -> N
 
 @pytest.mark.parametrize("name", ["klucb-cf", "ts-cf", "auto", "uniform"])
 @pytest.mark.parametrize("epsilon", [1.0, math.inf])
-def test_nobody_loses_less_on_both_of_two_hard_problems(name: str, epsilon: float) -> None:
-    """The mean of 200 plays: what is measured is several times the bound."""
+def test_no_policy_beats_bound_on_both_hard_problems(name: str, epsilon: float) -> None:
+    """The mean regret of 200 plays is several times the bound."""
     mask = RandomizedResponse.from_epsilon(epsilon)
     steps, slope = 2000, mask.slope
     gap = theory.hard_gap(2, steps, slope)
@@ -57,7 +57,7 @@ def test_exp3s_stays_below_its_bound(epsilon: float) -> None:
         )
 
 
-def test_what_the_proof_does_not_cover_is_refused() -> None:
+def test_unproved_cases_are_refused() -> None:
     with pytest.raises(ValueError, match="too short"):
         theory.minimax_lower_bound(100, 10, 10)
     for slope in (0.0, -0.5, 1.5, np.nan):
@@ -65,17 +65,17 @@ def test_what_the_proof_does_not_cover_is_refused() -> None:
             theory.minimax_lower_bound(10_000, 1, 2, slope)
     with pytest.raises(ValueError, match="arms"):
         theory.minimax_lower_bound(10_000, 1, 1)
-    with pytest.raises(ValueError, match="give at least 4 steps to each"):  # 3.7 steps to each, whole ones to nobody
+    with pytest.raises(ValueError, match="give at least 4 steps to each"):  # 3.7 steps each
         theory.minimax_lower_bound(11, 3, 2, slope=math.sqrt(3 / 4 / 3.5))
 
 
-def test_segments_that_do_not_divide_the_horizon_count_by_their_whole_steps() -> None:
+def test_uneven_segments_count_whole_steps() -> None:
     assert theory.minimax_lower_bound(10, 3, 2) == pytest.approx(3 * math.sqrt(3) / 61)  # not sqrt(3 * 10) / 61
 
 
 @examples(200)
 @given(st.integers(2, 20), st.integers(1, 30), st.floats(0.05, 1.0), st.integers(0, 29), st.floats(1.0, 100.0))
-def test_a_lower_bound_counts_no_step_beyond_equal_segments(
+def test_lower_bound_counts_equal_segments_only(
     arms: int, segments: int, slope: float, beyond: int, longer: float
 ) -> None:
     steps = math.ceil(longer * 3 * (arms - 1) * max(1.0, 0.25 / slope**2))
@@ -86,7 +86,7 @@ def test_a_lower_bound_counts_no_step_beyond_equal_segments(
     assert bound <= math.sqrt((arms - 1) * segments * horizon) / (61 * slope) * (1 + 1e-12)
 
 
-# What a sliding window costs
+# The cost of a sliding window
 
 
 @st.composite
@@ -107,7 +107,7 @@ def gaps_of(problem: Problem) -> list[list[float]]:
 
 @examples(300)
 @given(windowed())
-def test_a_window_costs_at_most_what_the_gaps_say(drawn: tuple[Problem, float, int, float]) -> None:
+def test_window_cost_is_bounded_by_gaps(drawn: tuple[Problem, float, int, float]) -> None:
     problem, slope, window, c = drawn
     stated = naive.regret_with_gaps(gaps_of(problem), problem.lengths.tolist(), slope, window, c)
     assert theory.corrected_regret_bound(problem, window, c, capped=False) <= stated + 1e-9
@@ -115,7 +115,7 @@ def test_a_window_costs_at_most_what_the_gaps_say(drawn: tuple[Problem, float, i
 
 @examples(300)
 @given(windowed())
-def test_a_window_costs_at_most_what_any_gaps_allow(drawn: tuple[Problem, float, int, float]) -> None:
+def test_window_cost_is_bounded_for_any_gaps(drawn: tuple[Problem, float, int, float]) -> None:
     problem, slope, window, c = drawn
     bound = theory.sw_klucb_bound(problem.horizon, problem.segments, problem.arms, abs(slope), window=window, c=c)
     dearest = naive.dearest_regret(gaps_of(problem), problem.lengths.tolist(), slope, window, c)
@@ -126,13 +126,13 @@ def test_a_window_costs_at_most_what_any_gaps_allow(drawn: tuple[Problem, float,
 
 @pytest.mark.parametrize("window", [5, 60, 2000, 30_000])
 @pytest.mark.parametrize(("segments", "arms", "slope", "c"), [(1, 2, 1.0, 3.0), (7, 5, 0.5, 0.0)])
-def test_the_bound_for_any_gaps_is_its_formula(segments: int, arms: int, slope: float, c: float, window: int) -> None:
+def test_bound_for_any_gaps_is_its_formula(segments: int, arms: int, slope: float, c: float, window: int) -> None:
     expected = naive.regret_with_any_gaps(20_000, segments, arms, slope, window, c)
     bound = theory.sw_klucb_bound(20_000, segments, arms, slope, window=window, c=c)
     assert expected <= bound * (1 + 1e-12) <= 1.01 * expected
 
 
-def test_without_a_window_the_bound_takes_one_that_knows_no_means() -> None:
+def test_default_window_uses_no_means() -> None:
     chosen = theory.sw_klucb_bound(10**8, 10, 2, 0.5)
     assert chosen == theory.sw_klucb_bound(10**8, 10, 2, 0.5, window=theory.variation_window(10**8, 2, 9, 0.5))
     assert chosen <= 1.05 * min(theory.sw_klucb_bound(10**8, 10, 2, 0.5, window=2**k) for k in range(1, 28))
@@ -140,7 +140,7 @@ def test_without_a_window_the_bound_takes_one_that_knows_no_means() -> None:
 
 
 def alternating(gaps: tuple[float, float], segments: int, horizon: int, mask: RandomizedResponse) -> Problem:
-    """Two arms around 1/2 that change places, with a large and a small gap in turns."""
+    """Return two arms around 1/2 that swap means, with a large and a small gap in turns."""
     means = [[0.5 + gaps[i % 2] / 2 * (-1) ** (i + arm) for arm in (0, 1)] for i in range(segments)]
     return Problem(means, np.arange(segments) * (horizon // segments), horizon, mask)
 
@@ -193,7 +193,7 @@ def test_plays_stay_below_the_bound_for_any_gaps() -> None:
         assert lost <= theory.sw_klucb_bound(200_000, segments, arms, mask.slope) < 0.9 * 200_000
 
 
-def test_a_bound_for_windows_refuses_what_it_does_not_cover() -> None:
+def test_window_bound_refuses_wrong_values() -> None:
     for wrong, reason in (
         ({"window": 1}, "window"),
         ({"slope": 0.0}, "slope"),

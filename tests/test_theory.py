@@ -15,7 +15,7 @@ IDENTITY = RandomizedResponse(1.0, 1.0)
 
 
 def swapping(horizon: int, epsilon: float) -> Problem:
-    """The problem of docs/theory.md: two arms that change places in the middle."""
+    """The problem of docs/theory.md: two arms that swap means in the middle."""
     return Problem([[0.9, 0.4], [0.4, 0.9]], [0, horizon // 2], horizon, RandomizedResponse.from_epsilon(epsilon))
 
 
@@ -109,7 +109,7 @@ class TestCorrectedBound:
         assert np.all(bound >= expected * (1 - 1e-9))
         assert np.all(bound <= expected * 1.02)
 
-    def test_an_arm_unmasked_by_one_pull_is_pulled_once_a_window(self) -> None:
+    def test_arm_known_after_one_pull_is_pulled_once_a_window(self) -> None:
         # Feedback is always 1 for the one arm and 0 for the other; 100 steps are 10 blocks of w + 1 = 10.
         problem = Problem([[1.0, 0.0]], [0], 100, IDENTITY)
         bound = theory.corrected_bound(problem, 9)
@@ -129,7 +129,7 @@ class TestCorrectedBound:
         np.testing.assert_array_equal(theory.corrected_bound(problem, 10), [500.0, 500.0])
         assert theory.corrected_regret_bound(problem, 10) == pytest.approx(500.0)
 
-    def test_means_too_close_to_tell_apart_give_the_trivial_bound(self) -> None:
+    def test_close_means_give_trivial_bound(self) -> None:
         problem = Problem([[0.5, 0.5 - 1e-12]], [0], 1000, RandomizedResponse.from_epsilon(0.1))
         assert theory.corrected_bound(problem, 100)[1] == 1000.0
 
@@ -164,10 +164,10 @@ class TestCorrectedWindow:
         assert windows == sorted(set(windows))
         assert windows[4] > 10 * theory.paper_window(10**6, 2)
 
-    def test_nothing_is_forgotten_where_nothing_changes(self) -> None:
+    def test_stationary_window_is_horizon(self) -> None:
         assert theory.corrected_window(Problem([[0.9, 0.4]], [0], 10**5, IDENTITY)) > 90_000
 
-    def test_without_a_suboptimal_arm_any_window_will_do(self) -> None:
+    def test_equal_arms_accept_any_window(self) -> None:
         assert theory.corrected_window(Problem([[0.5, 0.5]], [0], 100, IDENTITY)) == 100
 
     @pytest.mark.parametrize("epsilon", [0.1, 0.5, 2.0])
@@ -179,7 +179,7 @@ class TestCorrectedWindow:
         assert theory.corrected_regret_bound(problem, window, capped=False) <= 1.001 * min(bounds)
         assert window > 20  # capped, all windows tie where privacy is strong, the shortest among them
 
-    def test_a_capped_bound_is_no_larger_than_what_segments_can_cost(self) -> None:
+    def test_capped_bound_is_at_most_largest_regret(self) -> None:
         problem = swapping(2000, 0.5)
         for window in (10, 100, 1000):
             free = theory.corrected_regret_bound(problem, window, capped=False)
@@ -222,12 +222,12 @@ class TestVariationWindow:
         level = math.log(10**9)
         assert window(10, 1.0) == math.ceil((10 * level / 2) ** (1 / 3) * (10**9) ** (2 / 3))
 
-    def test_where_nothing_varies_nothing_is_forgotten(self) -> None:
+    def test_no_variation_gives_horizon(self) -> None:
         assert theory.variation_window(10_000, 5, 0.0) == 10_000
         assert theory.variation_window(10_000, 5, 1e-300) == 10_000
         assert theory.variation_window(1, 1, 0) == 1
 
-    def test_holds_a_pull_of_each_arm_and_no_more_than_there_are_steps(self) -> None:
+    def test_window_is_between_arms_and_horizon(self) -> None:
         assert theory.variation_window(100, 50, 99.0) == 50
         assert theory.variation_window(100, 50, 0.1) == 100
         assert theory.variation_window(1, 1, 0.5) == 1
@@ -238,7 +238,7 @@ class TestVariationWindow:
         assert several == math.ceil((math.log(10**6) * 17 / 2) ** (1 / 3) * (10**6 / 2) ** (2 / 3))
 
     @pytest.mark.parametrize("epsilon", [2.0, math.inf])
-    def test_is_better_than_much_shorter_and_much_longer_ones(self, epsilon: float) -> None:
+    def test_window_beats_much_shorter_and_longer(self, epsilon: float) -> None:
         problem = sinusoid(2, 100_000, corruption=RandomizedResponse.from_epsilon(epsilon))
         slope = problem.corruption[0](1.0) - problem.corruption[0](0.0)
         window = theory.variation_window(problem.horizon, problem.arms, problem.variation, slope)
@@ -327,7 +327,7 @@ class TestCorollaries:
         (lambda: theory.corollary_2(100, 1, 2, math.nan), "epsilon = .*: give a number above 0, or inf"),
     ],
 )
-def test_a_mistake_is_refused_in_one_line(call: Callable[[], object], reason: str) -> None:
+def test_wrong_values_are_refused_in_one_line(call: Callable[[], object], reason: str) -> None:
     with pytest.raises(ValueError, match=reason) as refusal:
         call()
     assert "\n" not in str(refusal.value)
@@ -372,7 +372,7 @@ def test_measured_pulls_stay_under_the_corrected_bound(name: str) -> None:
     problem, window, c, runs = MEASURED[name]
     bound = theory.corrected_bound(problem, window, c)
     can_be_wrong = suboptimal_time(problem)
-    assert np.all(bound[can_be_wrong > 0] < 0.9 * can_be_wrong[can_be_wrong > 0])  # or nothing is said
+    assert np.all(bound[can_be_wrong > 0] < 0.9 * can_be_wrong[can_be_wrong > 0])  # otherwise the bound is trivial
     pulls = measured_pulls(problem, window, c, runs)
     assert np.all(pulls <= bound)
     assert np.all(pulls[can_be_wrong > 0] > 0)
@@ -383,7 +383,7 @@ def test_measured_pulls_exceed_the_published_bound() -> None:
     assert np.all(measured_pulls(problem, window, c, runs) > 5 * theory.published_bound(problem, window))
 
 
-def test_the_turning_share_makes_two_arms_look_alike() -> None:
+def test_turning_share_makes_arms_look_equal() -> None:
     mask = RandomizedResponse.from_epsilon(1.0)
     share = theory.turning_share(0.3, mask.slope)
     lied = Problem([[0.65, 0.35]], [0], 100, mask, liars=share)

@@ -1,4 +1,4 @@
-"""Problems with groups, drawn from a seed."""
+"""Generators of problems with groups."""
 
 import inspect
 from typing import Any
@@ -14,7 +14,7 @@ from maskedbandits.problems import GENERATORS, GROUP_GENERATORS, ContextualProbl
 seeds = st.integers(0, 2**32)
 
 
-def test_the_table_names_them_all() -> None:
+def test_table_lists_all_generators() -> None:
     made = [f for f in vars(groups).values() if inspect.isfunction(f) and not f.__name__.startswith("_")]
     named = [f.__name__ for f in made if inspect.signature(f).return_annotation is ContextualProblem]
     assert [name.replace("-", "_") for name in GROUP_GENERATORS] == named
@@ -23,7 +23,7 @@ def test_the_table_names_them_all() -> None:
 
 @pytest.mark.parametrize("name", GROUP_GENERATORS)
 @given(many=st.integers(1, 6), arms=st.integers(2, 6), segments=st.integers(1, 5), seed=seeds)
-def test_the_problem_is_what_was_asked_for(name: str, many: int, arms: int, segments: int, seed: int) -> None:
+def test_problem_has_requested_shape(name: str, many: int, arms: int, segments: int, seed: int) -> None:
     draw = GROUP_GENERATORS[name]
     one, same, other = (draw(many, arms, 1000, segments=segments, seed=each) for each in (seed, seed, seed + 1))
     assert one.means.shape == (segments, many, arms)
@@ -35,13 +35,13 @@ def test_the_problem_is_what_was_asked_for(name: str, many: int, arms: int, segm
 
 @pytest.mark.parametrize("name", GROUP_GENERATORS)
 @given(seed=seeds)
-def test_the_best_of_every_group_keeps_the_gap(name: str, seed: int) -> None:
+def test_best_arm_of_every_group_keeps_gap(name: str, seed: int) -> None:
     problem = GROUP_GENERATORS[name](3, 3, 1000, segments=2, gap=0.2, seed=seed)
     assert np.sort(problem.gaps, axis=2)[:, :, 1].min() >= 0.2 - 1e-12
 
 
 @given(apart=st.floats(0.0, 1.0), seed=seeds)
-def test_similar_groups_are_no_further_apart_than_asked(apart: float, seed: int) -> None:
+def test_similar_groups_respect_apart(apart: float, seed: int) -> None:
     problem = groups.similar_groups(4, 3, 1000, apart=apart, seed=seed)
     assert np.ptp(problem.means, axis=1).max() <= 2 * apart + 1e-12
 
@@ -58,7 +58,7 @@ def test_similar_groups_are_no_further_apart_than_asked(apart: float, seed: int)
         ({"shares": [0.5, 0.6]}, "add up to 1"),
     ],
 )
-def test_mistakes_are_one_line(given: dict[str, Any], complaint: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wrong_values_are_refused(given: dict[str, Any], complaint: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(groups, "MAX_DRAWS", 100)
     with pytest.raises(UserError, match=complaint):
         groups.independent_groups(**{"groups": 2, "arms": 3, "horizon": 100, **given})

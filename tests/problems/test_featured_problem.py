@@ -1,4 +1,4 @@
-"""Problems with features, and how they are simulated."""
+"""Problems with features, and their simulation."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ WEIGHTS = np.random.default_rng(3).normal(size=(2, 3, 4))
 
 
 def naive_play(problem: FeaturedProblem, twin: Any, seed: int) -> tuple[list[float], list[int], list[int]]:
-    """One run, as the simulator draws it: regret step by step, pulls, and pulls while another arm was better."""
+    """Play one run as the simulator draws it; return regret by step, pulls, and suboptimal pulls."""
     lots = np.random.Generator(np.random.SFC64(np.random.SeedSequence(seed, spawn_key=(0,))))
     regret, pulls, worse = [0.0], [0] * problem.arms, [0] * problem.arms
     for step in range(problem.horizon):
@@ -30,7 +30,7 @@ def naive_play(problem: FeaturedProblem, twin: Any, seed: int) -> tuple[list[flo
 
 
 @pytest.mark.parametrize("name", ["logistic-ts-cf", "d-linucb-cf"])
-def test_a_run_is_the_naive_run(name: str) -> None:
+def test_run_matches_naive_run(name: str) -> None:
     problem = FeaturedProblem(WEIGHTS, [0, 90], 200, MASK)
     told = RandomizedResponse(0.9, 0.9)  # the policy need not know the mask of the world
     policy = make_featured(name, arms=3, features=4, corruption=told, gamma=0.98)
@@ -43,7 +43,7 @@ def test_a_run_is_the_naive_run(name: str) -> None:
     assert played.pulls_over_time.sum(axis=1).tolist() == [100, 400]
 
 
-def test_threads_and_shares_of_the_runs_change_nothing() -> None:
+def test_results_do_not_depend_on_threads_or_division() -> None:
     problem = FeaturedProblem(WEIGHTS, [0, 1000], 2000, MASK)
     policy = make_featured("logistic-ts-cf", arms=3, features=4, corruption=MASK)
     one, two = (simulate(problem, policy, runs=4, seed=3, threads=threads) for threads in (1, 2))
@@ -52,8 +52,8 @@ def test_threads_and_shares_of_the_runs_change_nothing() -> None:
     assert np.array_equal(one.regret[2:], last.regret)
 
 
-def test_the_known_link_pays_and_costs_nothing_without_privacy() -> None:
-    """8 problems, each played twice with the same lots: about a third less in the long run, here a tenth at least."""
+def test_known_mask_lowers_regret_only_with_privacy() -> None:
+    """8 problems, each played twice with the same random numbers: regret is at least a tenth lower."""
     lost = {}
     for epsilon in (1.0, 16.0):
         mask = RandomizedResponse.from_epsilon(epsilon)
@@ -74,7 +74,7 @@ def test_the_known_link_pays_and_costs_nothing_without_privacy() -> None:
 
 
 @pytest.mark.parametrize(("name", "discounts"), [("logistic-ts-cf", (0.999, 1.0)), ("d-linucb-cf", (0.999, 1.0))])
-def test_forgetting_pays_in_a_world_that_changes(name: str, discounts: tuple[float, float]) -> None:
+def test_forgetting_lowers_regret_after_changes(name: str, discounts: tuple[float, float]) -> None:
     """Means over 20 runs with three changes."""
     weights = np.random.default_rng(8).normal(size=(4, 3, 3))
     problem = FeaturedProblem(weights, np.arange(4) * 5000, 20_000, RandomizedResponse.from_epsilon(4))
@@ -101,13 +101,13 @@ def test_forgetting_pays_in_a_world_that_changes(name: str, discounts: tuple[flo
         ({"corruption": 1.0}, "corruption = 1.0: give a RandomizedResponse"),
     ],
 )
-def test_problems_that_are_none_are_refused(given: dict[str, Any], complaint: str) -> None:
+def test_invalid_problems_are_refused(given: dict[str, Any], complaint: str) -> None:
     told = {"weights": WEIGHTS[0], "starts": [0], "horizon": 10, "corruption": MASK, **given}
     with pytest.raises(UserError, match=complaint):
         FeaturedProblem(**told)
 
 
-def test_what_does_not_fit_is_refused() -> None:
+def test_misfits_are_refused() -> None:
     problem = FeaturedProblem(WEIGHTS[0], [0], 10, MASK)
     assert (problem.segments, problem.arms, problem.features) == (1, 3, 4)
     with pytest.raises(UserError, match="give a policy of make_featured"):

@@ -25,19 +25,19 @@ def draw(name: str, **parameters: Any) -> Problem:
 
 
 def leads(problem: Problem) -> list[float]:
-    """By how much the best arm is ahead of the second, segment by segment."""
+    """Return the lead of the best arm in each segment."""
     return list(np.sort(problem.gaps, axis=1)[:, 1])
 
 
 class TestEveryGenerator:
-    def test_the_table_names_them_all(self) -> None:
+    def test_table_lists_all_generators(self) -> None:
         made = [f for f in vars(generators).values() if inspect.isfunction(f) and not f.__name__.startswith("_")]
         named = [f.__name__ for f in made if inspect.signature(f).return_annotation is Problem]
         assert [name.replace("-", "_") for name in GENERATORS] == named
         assert list(GENERATORS) == ABRUPT + DRIFTS
 
     @pytest.mark.parametrize("name", GENERATORS)
-    def test_they_are_called_alike(self, name: str) -> None:
+    def test_generators_share_parameters(self, name: str) -> None:
         parameters = inspect.signature(GENERATORS[name]).parameters
         assert list(parameters)[:3] == ["arms", "horizon", "corruption"]
         by_place = [key for key, value in parameters.items() if value.kind is value.POSITIONAL_OR_KEYWORD]
@@ -46,7 +46,7 @@ class TestEveryGenerator:
 
     @pytest.mark.parametrize("name", GENERATORS)
     @given(arms=st.integers(2, 30), horizon=st.integers(100, 5000), seed=seeds)
-    def test_the_problem_is_what_was_asked_for(self, name: str, arms: int, horizon: int, seed: int) -> None:
+    def test_problem_has_requested_shape(self, name: str, arms: int, horizon: int, seed: int) -> None:
         problem = draw(name, arms=arms, horizon=horizon, seed=seed)
         assert (problem.arms, problem.horizon, problem.corruption) == (arms, horizon, (RR,) * arms)
         assert problem.lengths.sum() == horizon
@@ -54,7 +54,7 @@ class TestEveryGenerator:
 
     @pytest.mark.parametrize("name", GENERATORS)
     @given(seed=seeds)
-    def test_the_seed_decides(self, name: str, seed: int) -> None:
+    def test_seed_fixes_problem(self, name: str, seed: int) -> None:
         one, same, other = draw(name, seed=seed), draw(name, seed=seed), draw(name, seed=seed + 1)
         np.testing.assert_array_equal(one.means, same.means)
         np.testing.assert_array_equal(one.starts, same.starts)
@@ -72,9 +72,7 @@ class TestEveryGenerator:
             ("linear", [0.2027, 0.6981, 0.9075, 0.2702], [0.0047, 0.8391, 0.7174, 0.4211], [0, 3, 6]),
         ],
     )
-    def test_numbers_stay_the_same_for_ever(
-        self, name: str, first: list[float], last: list[float], starts: list[int]
-    ) -> None:
+    def test_means_are_pinned(self, name: str, first: list[float], last: list[float], starts: list[int]) -> None:
         problem = draw(name, seed=7)
         assert problem.means[0] == pytest.approx(first, abs=1e-4)
         assert problem.means[-1] == pytest.approx(last, abs=1e-4)
@@ -91,16 +89,14 @@ class TestEveryGenerator:
 class TestAbruptChanges:
     @pytest.mark.parametrize("name", ABRUPT)
     @given(segments=st.integers(1, 40), horizon=st.integers(40, 4000), seed=seeds)
-    def test_segments_are_half_as_long_as_equal_ones_or_longer(
-        self, name: str, segments: int, horizon: int, seed: int
-    ) -> None:
+    def test_segments_have_half_the_average_length(self, name: str, segments: int, horizon: int, seed: int) -> None:
         problem = draw(name, segments=segments, horizon=horizon, seed=seed)
         assert problem.segments == segments
         assert problem.lengths.min() >= max(1, horizon // (2 * segments))
 
     @pytest.mark.parametrize("name", ABRUPT)
     @given(shortest=st.integers(1, 600), seed=seeds)
-    def test_no_segment_is_shorter_than_asked(self, name: str, shortest: int, seed: int) -> None:
+    def test_segments_respect_shortest(self, name: str, shortest: int, seed: int) -> None:
         assert draw(name, shortest=shortest, seed=seed).lengths.min() >= shortest
 
     def test_segments_may_fill_the_horizon(self) -> None:
@@ -109,18 +105,18 @@ class TestAbruptChanges:
 
     @pytest.mark.parametrize("name", ABRUPT)
     @given(arms=st.integers(2, 30), segments=st.integers(1, 40), gap=st.floats(0, 0.4), seed=seeds)
-    def test_the_best_arm_is_ahead_by_the_gap(self, name: str, arms: int, segments: int, gap: float, seed: int) -> None:
+    def test_best_arm_is_ahead_by_gap(self, name: str, arms: int, segments: int, gap: float, seed: int) -> None:
         problem = draw(name, arms=arms, segments=segments, gap=gap, seed=seed)
         assert min(leads(problem)) >= gap - ROUNDING
 
     @pytest.mark.parametrize("name", ["random-segments", "one-arm-at-a-time", "one-ahead"])
     @given(arms=st.integers(2, 30), gap=st.floats(0.01, 0.4), seed=seeds)
-    def test_every_change_changes_the_best_arm(self, name: str, arms: int, gap: float, seed: int) -> None:
+    def test_every_change_moves_best_arm(self, name: str, arms: int, gap: float, seed: int) -> None:
         best = draw(name, arms=arms, segments=20, gap=gap, seed=seed).means.argmax(axis=1)
         assert np.all(best[1:] != best[:-1])
 
     @given(arms=st.integers(2, 30), gap=st.floats(0.01, 0.4), seed=seeds)
-    def test_one_arm_moves_and_by_the_gap(self, arms: int, gap: float, seed: int) -> None:
+    def test_one_arm_moves_by_gap(self, arms: int, gap: float, seed: int) -> None:
         moves = np.abs(np.diff(draw("one-arm-at-a-time", arms=arms, segments=20, gap=gap, seed=seed).means, axis=0))
         assert np.all((moves > 0).sum(axis=1) == 1)
         assert moves.max(axis=1).min() >= gap - ROUNDING
@@ -130,19 +126,19 @@ class TestAbruptChanges:
         assert min((moves > 0).sum(), (moves < 0).sum()) > 60
 
     @given(arms=st.integers(2, 30), base=st.floats(0, 0.6), gap=st.floats(0.01, 0.4), seed=seeds)
-    def test_all_but_the_one_ahead_are_alike(self, arms: int, base: float, gap: float, seed: int) -> None:
+    def test_all_other_arms_are_equal(self, arms: int, base: float, gap: float, seed: int) -> None:
         means = draw("one-ahead", arms=arms, segments=20, base_rate=base, gap=gap, seed=seed).means
         assert np.all((means == base).sum(axis=1) == arms - 1)
         assert means.max(axis=1) == pytest.approx(min(1.0, base + gap))
 
     @given(arms=st.integers(2, 30), gap=st.floats(0.01, 0.9), seed=seeds)
-    def test_the_best_stays_best_while_all_means_change(self, arms: int, gap: float, seed: int) -> None:
+    def test_best_stays_best_while_means_change(self, arms: int, gap: float, seed: int) -> None:
         problem = draw("best-stays-best", arms=arms, segments=20, gap=gap, seed=seed)
         assert len(set(problem.means.argmax(axis=1).tolist())) == 1
         assert np.all(np.diff(problem.means, axis=0) != 0.0)
 
-    def test_means_are_uniform_given_the_gap(self) -> None:
-        # against the obvious way: draw until the best is ahead; means of each rank, to four standard errors
+    def test_means_are_uniform_given_gap(self) -> None:
+        # compare with rejection sampling: the means of each rank agree to four standard errors
         rng = np.random.default_rng(0)
         rows = np.sort(rng.random((60_000, 3)), axis=1)
         kept = rows[rows[:, 2] - rows[:, 1] >= 0.3]
@@ -155,58 +151,56 @@ class TestAbruptChanges:
 class TestDrifts:
     @pytest.mark.parametrize("name", DRIFTS)
     @pytest.mark.parametrize(("horizon", "segments"), [(50, 50), (1000, 1000), (100_000, 1000), (123_456, 996)])
-    def test_there_are_about_a_thousand_segments(self, name: str, horizon: int, segments: int) -> None:
+    def test_default_is_a_thousand_segments(self, name: str, horizon: int, segments: int) -> None:
         assert draw(name, horizon=horizon).segments == segments
 
     @pytest.mark.parametrize("name", DRIFTS)
     @given(resolution=st.integers(1, 500))
-    def test_resolution_is_the_length_of_a_segment(self, name: str, resolution: int) -> None:
+    def test_resolution_is_segment_length(self, name: str, resolution: int) -> None:
         problem = draw(name, resolution=resolution)
         assert set(problem.lengths[:-1].tolist()) <= {resolution}
         assert 1 <= problem.lengths[-1] <= resolution
 
     @pytest.mark.parametrize("name", DRIFTS)
     @given(seed=seeds)
-    def test_no_step_is_a_leap(self, name: str, seed: int) -> None:
+    def test_steps_of_drifts_are_small(self, name: str, seed: int) -> None:
         assert np.abs(np.diff(draw(name, seed=seed).means, axis=0)).max() < 0.12
 
     @given(arms=st.integers(1, 20), amplitude=st.floats(0, 0.5), periods=st.floats(0, 20), seed=seeds)
-    def test_a_sinusoid_stays_within_its_amplitude(
-        self, arms: int, amplitude: float, periods: float, seed: int
-    ) -> None:
+    def test_sinusoid_respects_amplitude(self, arms: int, amplitude: float, periods: float, seed: int) -> None:
         problem = draw("sinusoid", arms=arms, amplitude=amplitude, periods=periods, seed=seed)
         assert np.abs(problem.means - 0.5).max() <= amplitude + 1e-9
         assert problem.variation <= 2 * math.pi * amplitude * periods + 1e-6
 
     @given(arms=st.integers(2, 8), seed=seeds)
-    def test_in_a_sinusoid_every_arm_is_best_once_a_period(self, arms: int, seed: int) -> None:
+    def test_every_arm_of_sinusoid_is_best_once_a_period(self, arms: int, seed: int) -> None:
         best = draw("sinusoid", arms=arms, periods=1, seed=seed).means.argmax(axis=1)
         assert set(best.tolist()) == set(range(arms))
 
-    def test_the_variation_of_a_sinusoid_is_the_one_promised(self) -> None:
+    def test_sinusoid_has_documented_variation(self) -> None:
         two, many = (draw("sinusoid", arms=arms, periods=3, amplitude=0.3).variation for arms in (2, 30))
         assert two == pytest.approx(4 * 3 * 0.3, rel=0.01)
         assert many == pytest.approx(2 * math.pi * 3 * 0.3, rel=0.01)
 
-    def test_two_arms_of_a_sinusoid_are_opposite(self) -> None:
+    def test_two_arms_of_sinusoid_are_opposite(self) -> None:
         np.testing.assert_allclose(draw("sinusoid", arms=2).means.sum(axis=1), 1.0, atol=1e-8)
 
     @given(spread=st.floats(0, 50), seed=seeds)
-    def test_a_random_walk_is_reflected(self, spread: float, seed: int) -> None:
+    def test_random_walk_is_reflected(self, spread: float, seed: int) -> None:
         means = draw("random-walk", spread=spread, seed=seed).means
         assert np.all((means >= 0.0) & (means <= 1.0))
 
-    def test_a_random_walk_spreads_as_asked_at_any_resolution(self) -> None:
-        for resolution in (1, 50):  # so little that hardly any of 2000 walks meets a wall
+    def test_random_walk_has_spread_at_any_resolution(self) -> None:
+        for resolution in (1, 50):  # small enough that hardly any of 2000 walks is reflected
             means = draw("random-walk", arms=2000, spread=0.01, resolution=resolution).means
             assert (means[-1] - means[0]).std() == pytest.approx(0.01, rel=0.1)
 
-    def test_a_long_random_walk_is_everywhere_alike(self) -> None:
+    def test_long_random_walk_becomes_uniform(self) -> None:
         means = draw("random-walk", arms=2000, spread=5.0, resolution=300).means[-1]
         assert np.histogram(means, bins=4, range=(0, 1))[0] == pytest.approx(500, abs=80)
 
     @given(arms=st.integers(2, 20), gap=st.floats(0.01, 0.9), seed=seeds)
-    def test_linear_means_move_on_straight_lines_to_another_best_arm(self, arms: int, gap: float, seed: int) -> None:
+    def test_linear_means_lead_to_another_best_arm(self, arms: int, gap: float, seed: int) -> None:
         problem = draw("linear", arms=arms, gap=gap, seed=seed)
         first, last = problem.means[0], problem.means[-1]
         np.testing.assert_allclose(np.diff(problem.means, n=2, axis=0), 0.0, atol=1e-12)
@@ -259,7 +253,7 @@ class TestDrifts:
         ("sinusoid", {"amplitude": 10**400}, "amplitude = 1000.*: give a number in"),
     ],
 )
-def test_what_cannot_be_drawn_is_refused_in_one_line(name: str, change: dict[str, Any], complaint: str) -> None:
+def test_wrong_values_are_refused_in_one_line(name: str, change: dict[str, Any], complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint) as caught:
         draw(name, **change)
     assert "\n" not in str(caught.value)

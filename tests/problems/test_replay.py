@@ -1,4 +1,4 @@
-"""What was recorded, played again, beside loops that do it round by round."""
+"""Replays of recorded data, compared with plain loops."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ def records(draw: st.DrawFn) -> tuple[Bits, list[int]]:
 
 
 def best_by_period(table: Bits, starts: list[int]) -> list[int]:
-    """The arm that brought most in the period of each round, the first of several."""
+    """Return the best arm of the period of each round, the first of several."""
     best = []
     for begin, end in zip(starts, [*starts[1:], len(table)], strict=True):
         sums = [sum(row[arm] for row in table[begin:end]) for arm in range(3)]
@@ -36,8 +36,8 @@ def best_by_period(table: Bits, starts: list[int]) -> list[int]:
 
 @examples(40)
 @given(records())
-def test_rounds_are_played_as_by_hand(record: tuple[Bits, list[int]]) -> None:
-    """Without a mask a report is the outcome: nothing is drawn."""
+def test_rounds_match_hand_count(record: tuple[Bits, list[int]]) -> None:
+    """Without a mask a report is the outcome, so nothing is random."""
     table, starts = record
     problem = Problem.replay(table, CERTAIN, periods=starts)
     policy = make_policy("klucb-cf", arms=3, corruption=CERTAIN)
@@ -60,7 +60,7 @@ def test_rounds_are_played_as_by_hand(record: tuple[Bits, list[int]]) -> None:
 
 @examples(40)
 @given(records(), st.data())
-def test_a_log_is_played_where_it_agrees(record: tuple[Bits, list[int]], data: st.DataObject) -> None:
+def test_log_is_played_where_choices_agree(record: tuple[Bits, list[int]], data: st.DataObject) -> None:
     table, starts = record
     rewards = [row[0] for row in table]
     chosen = data.draw(st.lists(st.integers(0, 2), min_size=len(table), max_size=len(table)))
@@ -84,7 +84,7 @@ def test_a_log_is_played_where_it_agrees(record: tuple[Bits, list[int]], data: s
 
 @examples(30)
 @given(records(), st.integers(0, 2))
-def test_baselines_are_added_up(record: tuple[Bits, list[int]], arm: int) -> None:
+def test_baseline_regret_is_cumulative(record: tuple[Bits, list[int]], arm: int) -> None:
     table, starts = record
     problem, best = Problem.replay(table, RR, periods=starts), best_by_period(table, starts)
     times = list(range(len(table) + 1))
@@ -123,7 +123,7 @@ def test_reports_are_masked() -> None:
     assert log.rows(masked=True).seen.tolist() == [[pytest.approx(RR(1.0))], [pytest.approx(0.1)]]
 
 
-def test_equal_periods_are_counted() -> None:
+def test_equal_periods_by_number() -> None:
     problem = Problem.replay(np.zeros((10, 2)), periods=3)
     assert problem.starts.tolist() == [0, 3, 6]
     assert problem.corruption[0](0.3) == pytest.approx(0.3)
@@ -143,7 +143,7 @@ def test_equal_periods_are_counted() -> None:
         (np.ma.masked_equal([[1, 0], [0.5, 1]], 0.5), {}, "arm 0 has nan in round 1"),
     ],
 )
-def test_what_is_no_record_is_refused(outcomes: Any, more: dict[str, Any], complaint: str) -> None:
+def test_invalid_rounds_are_refused(outcomes: Any, more: dict[str, Any], complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint) as caught:
         Problem.replay(outcomes, **more)
     assert "\n" not in str(caught.value)
@@ -164,11 +164,11 @@ def test_what_is_no_record_is_refused(outcomes: Any, more: dict[str, Any], compl
         ([0, 1], [1, 0], {"arms": 10**12}, "shorter than the number of arms"),
     ],
 )
-def test_what_is_no_log_is_refused(chosen: Any, rewards: Any, more: dict[str, Any], complaint: str) -> None:
+def test_invalid_log_is_refused(chosen: Any, rewards: Any, more: dict[str, Any], complaint: str) -> None:
     with pytest.raises(UserError, match=complaint):
         Problem.replay_log(chosen, rewards, **more)
 
 
-def test_a_log_is_not_played_with_a_delay() -> None:
+def test_log_with_delay_is_refused() -> None:
     with pytest.raises(ValueError, match="without"):
         simulate(Problem.replay_log([0, 1], [1, 0]), "klucb-cf", delay=5)

@@ -1,4 +1,4 @@
-"""Times on a log are rows: positions take effect at their row, durations shrink to what is played of them."""
+"""Times on a log are rows: positions take effect at their row, durations shrink to the expected plays."""
 
 from collections.abc import Callable
 from typing import Any
@@ -23,7 +23,7 @@ A, B = 0, 1
 
 @pytest.fixture
 def _interpreted_loop(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Interpret the loop: short plays are over long before many kinds of policies are compiled."""
+    """Interpret the loop, because compiling takes longer than short plays."""
     if not request.config.getoption("--compiled"):
         start = interpret(kernels.start_live)
         monkeypatch.setattr(Entries, "compile_simulator", lambda entries, advance, *_: (start, interpret(advance)))
@@ -42,7 +42,7 @@ def log_of(means: list[list[float]], rows: int, seed: int) -> Log:
 
 @pytest.fixture(scope="module")
 def swap() -> Log:
-    """B is the best arm, and then A."""
+    """Return a log in which B is the best arm first, then A."""
     return log_of([[0.3, 0.7, 0.2], [0.7, 0.3, 0.2]], ROWS, seed=7)
 
 
@@ -51,16 +51,16 @@ def played(problem: Problem, name: str, checkpoints: Any, **parameters: Any) -> 
     return simulate(problem, policy, runs=1, seed=3, checkpoints=checkpoints, progress=False)
 
 
-def test_an_oracle_follows_the_rows(swap: Log) -> None:
+def test_oracle_follows_rows(swap: Log) -> None:
     found = played(swap, "oracle", [CHANGE, ROWS], restarts=swap.starts, best=swap.best_arms)
     assert swap.best_arms.tolist() == [B, A]
-    # it plays all rows of the best arm, and their mean is what it is held against
+    # it plays all rows of the best arm, so its regret is 0
     np.testing.assert_allclose(found.regret[0], 0.0, atol=1e-8)
     before, after = (swap.chosen[:CHANGE] == B).sum(), (swap.chosen[CHANGE:] == A).sum()
     assert found.pulls_over_time.tolist() == [[0, before, 0], [after, before, 0]]
 
 
-def test_an_oracle_restarts_at_the_row(swap: Log) -> None:
+def test_oracle_restarts_at_row(swap: Log) -> None:
     restarted = played(swap, "oracle-klucb-cf", [CHANGE, ROWS], restarts=[0, CHANGE])
     plain = played(swap, "klucb-cf", [CHANGE, ROWS])
     assert restarted.regret[0, 0] == plain.regret[0, 0]
@@ -88,7 +88,7 @@ def twin(index: str = "klucb", **parameters: Any) -> Twin:
 @pytest.mark.usefixtures("_interpreted_loop")
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("case", TWINS)
-def test_a_log_is_played_as_by_the_twin(case: str, seed: int) -> None:
+def test_log_run_matches_naive_run(case: str, seed: int) -> None:
     name, parameters, slow, restarts = TWINS[case]
     log = log_of([[0.1, 0.5, 0.9], [0.9, 0.2, 0.4]], 120, seed)
     found = played(log, name, 120, **parameters)
@@ -100,7 +100,7 @@ def test_a_log_is_played_as_by_the_twin(case: str, seed: int) -> None:
 
 @pytest.mark.plain
 @pytest.mark.usefixtures("_interpreted_loop")
-def test_where_a_run_pauses_a_restart_is_not_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pause_does_not_miss_restart(monkeypatch: pytest.MonkeyPatch) -> None:
     log, parameters = log_of([[0.1, 0.5, 0.9]], 120, 1), {"restarts": [0, 40, 50], "best": [2, 0, 1]}
     whole = played(log, "oracle", 12, **parameters)
     for pause in (1, 7, 40):
@@ -110,8 +110,8 @@ def test_where_a_run_pauses_a_restart_is_not_missed(monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.plain
 @pytest.mark.usefixtures("_interpreted_loop")
-def test_every_mask_of_a_policy_is_kept() -> None:
-    """A copy for a log sees through the same corruptions."""
+def test_copy_for_log_has_same_masks() -> None:
+    """A copy for a log has the same corruptions."""
     log = Problem.replay_log([0, 1, 2] * 20, [1, 0, 1] * 20, [RR, CERTAIN, RR], arms=3)
     policy = make_policy("sw-klucb-cf", arms=3, corruption=log.corruption, window=30, contamination=0.1, seed=1)
     made, rows = policy.for_log(3)
@@ -121,7 +121,7 @@ def test_every_mask_of_a_policy_is_kept() -> None:
     assert all(np.array_equal(one, other) for one, other in zip(made._state, same._state, strict=True))
 
 
-def test_a_window_is_for_what_is_played() -> None:
+def test_window_counts_plays() -> None:
     """The window for a third of the steps, times three."""
     means = [[0.3, 0.7, 0.2], [0.7, 0.3, 0.2]]
     log = log_of(means, 30_000, seed=2)
@@ -132,7 +132,7 @@ def test_a_window_is_for_what_is_played() -> None:
     assert (log.rows_per_play, log.expected_plays) == (3, 10_000)
 
 
-def test_periods_without_a_play_are_left_out() -> None:
+def test_periods_without_play_are_left_out() -> None:
     log = Problem.replay_log([0, 1, 2] * 10, [1, 0, 0] * 10, CERTAIN, arms=3, periods=[0, 1, 12, 29])
     found = log.as_played()
     assert (found.horizon, found.starts.tolist()) == (10, [0, 4])
@@ -150,19 +150,19 @@ def test_periods_without_a_play_are_left_out() -> None:
         lambda log: theory.glr_regret_bound(log, delta=0.1),
     ],
 )
-def test_a_log_has_no_bounds(bound: Callable[[Problem], Any]) -> None:
+def test_log_has_no_bounds(bound: Callable[[Problem], Any]) -> None:
     log = log_of([[0.3, 0.7, 0.2], [0.7, 0.3, 0.2]], 900, seed=2)
     with pytest.raises(UserError, match=r"not for a log: ask for problem\.as_played\(\)"):
         bound(log)
 
 
-def test_a_log_too_short_for_a_window_is_refused() -> None:
+def test_log_too_short_for_window_is_refused() -> None:
     log = Problem.replay_log([0, 1, 2, 0], [1, 0, 1, 1], CERTAIN, arms=3)
     with pytest.raises(UserError, match=r"4 rows and 3 arms is played about 1 times, .*: take at least 9 rows"):
         theory.corrected_window(log)
 
 
-def test_what_does_not_fit_a_play_is_refused(swap: Log) -> None:
+def test_misfits_of_log_are_refused(swap: Log) -> None:
     with pytest.raises(
         UserError, match=r"one row of the log in 3 is played: window = 6 in rows is 2 in plays"
     ) as caught:

@@ -1,4 +1,4 @@
-"""Rewards that are no bits, and means that are a function of time."""
+"""Distributions of rewards, and means that are a function of time."""
 
 import math
 from typing import Any
@@ -19,7 +19,7 @@ RR = RandomizedResponse.from_epsilon(1.0)
 
 
 @given(st.integers(0, 2**32), st.floats(0.001, 0.999), st.floats(0.01, 1e5))
-def test_beta_numbers_of_any_shape_are_drawn_as_by_the_twin(seed: int, mean: float, concentration: float) -> None:
+def test_beta_draws_match_naive_draws(seed: int, mean: float, concentration: float) -> None:
     fast, slow = rng.seed_words(seed), generator(seed)
     for _ in range(3):
         assert draw_around(fast, mean, concentration) == pytest.approx(
@@ -27,13 +27,13 @@ def test_beta_numbers_of_any_shape_are_drawn_as_by_the_twin(seed: int, mean: flo
         )
 
 
-def test_a_mean_at_the_end_leaves_no_choice() -> None:
+def test_mean_0_or_1_is_certain() -> None:
     words = rng.seed_words(0)
     assert [draw_around(words, mean, 3.0) for mean in (0.0, 1.0)] == [0.0, 1.0]
     assert [Beta(3.0).draw(np.random.default_rng(0), mean) for mean in (0.0, 1.0)] == [0.0, 1.0]
 
 
-def test_a_problem_knows_how_far_feedback_strays() -> None:
+def test_problem_has_spread_of_feedback() -> None:
     def spread(corruption: Any, rewards: Any = "bernoulli") -> Any:
         return Problem([0.2, 0.8], [0], 10, corruption, rewards=rewards).spread
 
@@ -44,7 +44,7 @@ def test_a_problem_knows_how_far_feedback_strays() -> None:
     assert spread([RR, GaussianNoise(0)]) == (0.5, 0.0)
 
 
-def test_means_stay_under_noise() -> None:
+def test_noise_keeps_means() -> None:
     problem = Problem([[0.2, 0.8]], [0], 10, [GaussianNoise(3), RR])
     assert problem.feedback_means[0].tolist() == [0.2, RR(0.8)]
     assert problem.is_noisy
@@ -67,16 +67,16 @@ def test_means_stay_under_noise() -> None:
         (lambda: Gaussian(math.inf), "sigma"),
     ],
 )
-def test_what_does_not_fit_is_refused_in_one_line(make: Any, complaint: str) -> None:
+def test_misfits_are_refused_in_one_line(make: Any, complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint) as caught:
         make()
     assert "\n" not in str(caught.value)
 
 
 class TestFunctionOfTime:
-    """Problem.from_function asks a function every so often."""
+    """Problem.from_function calls a function at regular steps."""
 
-    def test_it_holds_until_it_is_asked_again(self) -> None:
+    def test_means_hold_until_next_call(self) -> None:
         asked: list[int] = []
 
         def means_at(step: int) -> list[float]:
@@ -89,7 +89,7 @@ class TestFunctionOfTime:
         assert (set(asked), problem.law) == ({0, 30, 60, 90}, Beta(2))
         assert problem.corruption == (RR,) * 3
 
-    def test_by_default_about_a_thousand_times(self) -> None:
+    def test_default_is_a_thousand_calls(self) -> None:
         problem = Problem.from_function(lambda step: [0.5 + 0.4 * math.sin(step / 900), 0.5], 50_000, RR)
         assert problem.segments == 1000
         assert problem.drifts
@@ -106,7 +106,7 @@ class TestFunctionOfTime:
             ([0.1, 0.2], "means_at = .*: give a function"),
         ],
     )
-    def test_what_is_none_is_refused_in_one_line(self, means_at: Any, complaint: str) -> None:
+    def test_bad_function_is_refused_in_one_line(self, means_at: Any, complaint: str) -> None:
         with pytest.raises(ValueError, match=complaint) as caught:
             Problem.from_function(means_at, 10, RR, resolution=5)
         assert "\n" not in str(caught.value)

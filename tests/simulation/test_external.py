@@ -1,4 +1,4 @@
-"""Policies from outside, in plain Python, stand beside ours."""
+"""Policies from outside the package, in plain Python."""
 
 import sys
 from collections.abc import Callable
@@ -18,7 +18,7 @@ PROBLEM = Problem([[0.2, 0.8], [0.7, 0.1]], [0, 200], 400, RR)
 
 
 class First:
-    """Tries two arms by chance and then stays with whatever brought most."""
+    """Try two arms at random, then stay with the better one."""
 
     def __init__(self, generator: np.random.Generator, arms: int) -> None:
         self.sums, self.seen, self.rng = [0.0] * arms, 0, generator.random(20)
@@ -35,16 +35,16 @@ def ours(generator: np.random.Generator, *, arms: int, corruption: Any) -> Polic
     return make_policy("klucb-cf", arms=arms, corruption=corruption)
 
 
-def test_one_of_ours_plays_from_outside_as_from_inside() -> None:
-    """400 runs each, whose means agree to five standard errors of their difference."""
+def test_builtin_policy_plays_alike_inside_and_outside() -> None:
+    """The means of 400 runs each agree to five standard errors of their difference."""
     within = simulate(PROBLEM, "klucb-cf", runs=400, checkpoints=2, progress=False).regret
     without = simulate(PROBLEM, ours, runs=400, checkpoints=2).regret
     wide = 5 * np.sqrt((within.var(axis=0) + without.var(axis=0)) / 400)
     assert np.all(np.abs(within.mean(axis=0) - without.mean(axis=0)) < wide)
 
 
-def test_it_is_counted_as_by_hand() -> None:
-    """Means of 0 and 1, seen as they are, leave nothing to chance."""
+def test_regret_and_pulls_match_hand_count() -> None:
+    """Means of 0 and 1 without a mask are deterministic."""
     problem = Problem([[0, 1], [1, 0]], [0, 30], 60, CERTAIN)
     result = simulate(problem, ours, runs=2, checkpoints=60)
     from naive import Twin
@@ -56,7 +56,7 @@ def test_it_is_counted_as_by_hand() -> None:
         assert result.suboptimal_pulls[run].tolist() == suboptimal
 
 
-def test_on_a_log_the_horizon_is_how_often_it_observes() -> None:
+def test_horizon_on_log_is_expected_observations() -> None:
     told, seen = [], []
 
     class Told:
@@ -77,7 +77,7 @@ def test_on_a_log_the_horizon_is_how_often_it_observes() -> None:
 
 
 @pytest.mark.parametrize("delay", [None, 7, [0, 30], ("geometric", 5.0)])
-def test_a_seed_repeats_it(delay: Any) -> None:
+def test_same_seed_repeats_run(delay: Any) -> None:
     one, other, third = (simulate(PROBLEM, First, runs=3, seed=seed, checkpoints=4, delay=delay) for seed in (1, 1, 2))
     assert np.array_equal(one.regret, other.regret)
     assert not np.array_equal(one.regret, third.regret)
@@ -85,7 +85,7 @@ def test_a_seed_repeats_it(delay: Any) -> None:
     assert len({tuple(run) for run in one.regret.tolist()}) > 1
 
 
-def test_reports_come_late() -> None:
+def test_reports_are_delayed() -> None:
     seen: list[tuple[str, int]] = []
 
     class Noted(First):
@@ -97,7 +97,7 @@ def test_reports_come_late() -> None:
     assert [count for what, count in seen][:13] == [0] * 11 + [1, 2]
 
 
-def test_progress_is_told() -> None:
+def test_progress_is_reported() -> None:
     told: list[tuple[int, int]] = []
     simulate(PROBLEM, First, runs=2, checkpoints=1, progress=lambda done, total: told.append((done, total)))
     assert told[-1] == (800, 800)
@@ -114,13 +114,13 @@ def test_progress_is_told() -> None:
         (lambda generator: type("X", (), {"choose": lambda self: 0})(), "has no observe"),
     ],
 )
-def test_what_makes_no_policy_is_refused(policy: Any, complaint: str) -> None:
+def test_bad_factory_is_refused(policy: Any, complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
         simulate(PROBLEM, policy, runs=1)
 
 
 @pytest.mark.parametrize("arm", [np.int8(1), np.array(1), np.uint64(1)])
-def test_any_whole_number_is_an_arm(arm: Any) -> None:
+def test_any_integer_type_is_an_arm(arm: Any) -> None:
     class Constant(First):
         def choose(self) -> int:
             return arm  # type: ignore[no-any-return]
@@ -144,14 +144,14 @@ def broken(call: str) -> Any:
         (int, r"int failed: TypeError: int\(\) argument"),
     ],
 )
-def test_what_fails_in_it_is_told_in_one_line_and_python_shows_the_rest(policy: Any, complaint: str) -> None:
+def test_failure_is_one_line_with_cause(policy: Any, complaint: str) -> None:
     with pytest.raises(UserError, match=complaint) as caught:
         simulate(PROBLEM, policy, runs=1)
     assert "\n" not in str(caught.value)
     assert isinstance(caught.value.__cause__, (KeyError, TypeError))
 
 
-def test_an_object_is_not_played_twice() -> None:
+def test_same_object_for_two_runs_is_refused() -> None:
     only = First(np.random.default_rng(0), 2)
     with pytest.raises(UserError, match="made the same object for two runs: make a fresh one"):
         simulate(PROBLEM, lambda generator: only, runs=2)
@@ -172,7 +172,7 @@ def test_an_object_is_not_played_twice() -> None:
         ("/etc/own:f", "", "is no name of a function"),
     ],
 )
-def test_a_module_that_cannot_be_used_is_refused(tmp_path: Path, name: str, content: str, complaint: str) -> None:
+def test_unusable_module_is_refused(tmp_path: Path, name: str, content: str, complaint: str) -> None:
     (tmp_path / "own.py").write_text(content, encoding="utf-8")
     sys.modules.pop("own", None)
     with pytest.raises(UserError, match=complaint) as caught:
@@ -182,7 +182,7 @@ def test_a_module_that_cannot_be_used_is_refused(tmp_path: Path, name: str, cont
 
 
 @pytest.mark.parametrize("arm", [2, -1, 0.5, None, True, "0", np.array([1]), np.bool_(True), 10**30])
-def test_an_arm_that_is_none_is_refused(arm: Any) -> None:
+def test_invalid_arm_is_refused(arm: Any) -> None:
     def factory(generator: np.random.Generator) -> Any:
         made = First(generator, 2)
         choose: Callable[[], Any] = lambda: arm  # noqa: E731 -- its type is what matters
@@ -193,8 +193,8 @@ def test_an_arm_that_is_none_is_refused(arm: Any) -> None:
         simulate(PROBLEM, factory, runs=1)
 
 
-def test_runs_can_be_shared_out() -> None:
-    """From the third run on, inside and outside."""
+def test_runs_can_be_divided() -> None:
+    """Runs from the third on are the same for built-in and external policies."""
     for policy in ("klucb-cf", First):
         whole = simulate(PROBLEM, policy, runs=5, seed=3, checkpoints=4, progress=False)
         rest = simulate(PROBLEM, policy, runs=3, seed=3, checkpoints=4, first_run=2, progress=False)

@@ -1,4 +1,4 @@
-"""Simulations in which feedback is no bits: what is drawn, and what is counted."""
+"""Simulations with noisy feedback: distributions, regret and pulls."""
 
 import math
 from typing import Any
@@ -37,12 +37,12 @@ LAWS: dict[str, tuple[Any, Corruption, Any]] = {  # rewards, corruption, and the
 
 @pytest.fixture(scope="module")
 def draw() -> Any:
-    """What is shown of a pull, as compiled code draws it."""
+    """Return feedback of pulls, as compiled code draws it."""
     return outside(kernels._draw_feedback)
 
 
 @pytest.mark.parametrize("law", LAWS)
-def test_feedback_has_the_law_inside_and_outside(law: str, draw: Any) -> None:
+def test_feedback_has_its_distribution(law: str, draw: Any) -> None:
     """Kolmogorov-Smirnov on 5,000 draws of a fixed seed: all twelve pass at 0.001 (else once in 80 seeds)."""
     rewards, corruption, cdf = LAWS[law]
     problem = Problem([MEAN, 0.5], [0], 10, corruption, rewards=rewards)
@@ -54,7 +54,7 @@ def test_feedback_has_the_law_inside_and_outside(law: str, draw: Any) -> None:
         assert stats.kstest(drawn, cdf).pvalue > 1e-3
 
 
-def test_arms_under_a_response_give_bits_of_the_feedback_mean(draw: Any) -> None:
+def test_masked_arms_give_bits_of_feedback_mean(draw: Any) -> None:
     problem = Problem([MEAN, 0.5], [0], 10, [RR, GaussianNoise(1)])
     words, how = seed_words(1), kernels.describe_feedback(problem.law, problem.corruption)
     seen = [draw(words, how, 0, problem.feedback_means[0, 0]) for _ in range(4000)]
@@ -66,10 +66,12 @@ def test_arms_under_a_response_give_bits_of_the_feedback_mean(draw: Any) -> None
     ("noise", "name", "sigma", "tail"),
     [
         (GaussianNoise(0.5), "normal", math.sqrt(0.5), 0.0),
-        pytest.param(LaplaceNoise(0.3), "laplace", math.sqrt(0.43), 0.3, marks=pytest.mark.slow),  # compiles for long
+        pytest.param(
+            LaplaceNoise(0.3), "laplace", math.sqrt(0.43), 0.3, marks=pytest.mark.slow
+        ),  # takes long to compile
     ],
 )
-def test_it_is_counted_as_by_the_slow_twin(noise: Any, name: str, sigma: float, tail: float) -> None:
+def test_run_matches_naive_run(noise: Any, name: str, sigma: float, tail: float) -> None:
     """The same random numbers, drawn in the same order, give the same play, through a change."""
     means, starts, horizon = [[0.2, 0.8], [0.9, 0.1]], [0, 80], 160
     result = simulate(Problem(means, starts, horizon, noise), "klucb-cf", runs=2, seed=5, checkpoints=[50, 160])
@@ -81,9 +83,9 @@ def test_it_is_counted_as_by_the_slow_twin(noise: Any, name: str, sigma: float, 
         assert result.regret[run, -1] == pytest.approx(regret)
 
 
-@pytest.mark.slow  # compiles for long
-def test_a_window_follows_a_change_and_everything_does_not() -> None:
-    """20 runs of 4,000 steps: who forgets loses less than half as much."""
+@pytest.mark.slow  # takes long to compile
+def test_window_follows_change() -> None:
+    """In 20 runs of 4,000 steps, a window has less than half the regret."""
     problem = Problem([[0.1, 0.9], [0.9, 0.1]], [0, 2000], 4000, GaussianNoise(0.5))
     told = {"arms": 2, "corruption": problem.corruption}
     steady, window = (
@@ -93,8 +95,8 @@ def test_a_window_follows_a_change_and_everything_does_not() -> None:
     assert window < 0.5 * steady
 
 
-def test_any_rewards_in_range_under_a_response_are_bits() -> None:
-    """In law, and here in the last digit: there is one way to play them."""
+def test_bounded_rewards_under_response_are_bits() -> None:
+    """Plays are equal to the last digit, because they are simulated alike."""
     given: dict[str, Any] = {"means": [[0.2, 0.6], [0.7, 0.1]], "starts": [0, 300], "horizon": 600, "corruption": RR}
     plain, round_about = (
         simulate(Problem(**given, rewards=rewards), "klucb-cf", runs=3) for rewards in ("bernoulli", Beta(2.0))
@@ -103,7 +105,7 @@ def test_any_rewards_in_range_under_a_response_are_bits() -> None:
     assert np.array_equal(plain.pulls, round_about.pulls)
 
 
-def test_what_sees_no_noise_plays_as_ever() -> None:
+def test_policies_without_noise_are_unaffected() -> None:
     noisy_world = Problem([[0.2, 0.6]], [0], 500, GaussianNoise(3))
     assert np.array_equal(
         simulate(noisy_world, "uniform", runs=3).pulls,
@@ -113,8 +115,8 @@ def test_what_sees_no_noise_plays_as_ever() -> None:
     assert simulate(noisy_world, told, runs=2).regret.max() == 0.0
 
 
-def test_a_policy_by_name_knows_how_far_rewards_stray() -> None:
-    """With rewards that hardly do, it explores as little as one that was told so, and less than one that was not."""
+def test_named_policy_gets_sigma_of_problem() -> None:
+    """With small deviations it explores as little as with the right sigma, and less than with the default."""
     problem = Problem([[0.2, 0.3]], [0], 3000, GaussianNoise(0), rewards=Gaussian(0.05))
     by_name, told, not_told = (
         simulate(problem, policy, runs=5).regret[:, -1]
@@ -128,8 +130,8 @@ def test_a_policy_by_name_knows_how_far_rewards_stray() -> None:
     assert by_name.mean() < 0.2 * not_told.mean()
 
 
-def test_from_outside_it_is_the_same_world() -> None:
-    """100 runs each, whose means agree to five standard errors of their difference."""
+def test_external_policy_meets_same_world() -> None:
+    """The means of 100 runs each agree to five standard errors of their difference."""
     problem = Problem([[0.2, 0.8], [0.8, 0.3]], [0, 60], 120, GaussianNoise(0.5), rewards=Beta(3.0))
 
     def ours(rng: np.random.Generator, *, arms: int, corruption: Any) -> Any:
@@ -141,7 +143,7 @@ def test_from_outside_it_is_the_same_world() -> None:
 
 
 @pytest.mark.skipif(INTERPRETED, reason="threads are of use to compiled code alone")
-def test_the_same_seed_gives_the_same_numbers_on_any_number_of_threads() -> None:
+def test_seed_fixes_results_on_any_threads() -> None:
     problem = Problem([[0.2, 0.8]], [0], 500, GaussianNoise(2))
     one, two, other = (
         simulate(problem, "klucb-cf", runs=3, seed=seed, threads=threads).regret
@@ -151,7 +153,7 @@ def test_the_same_seed_gives_the_same_numbers_on_any_number_of_threads() -> None
     assert not np.array_equal(one, other)
 
 
-def test_what_cannot_be_played_is_refused_in_one_line() -> None:
+def test_misfits_are_refused_in_one_line() -> None:
     problem = Problem([[0.2, 0.8]], [0], 100, GaussianNoise(1))
     normal = Problem([[0.2, 0.8]], [0], 100, GaussianNoise(0), rewards=Gaussian(1))
     bits = make_policy("klucb-cf", arms=2, corruption=RR)

@@ -28,7 +28,7 @@ PROBLEM = Problem([[0.9, 0.4, 0.5], [0.2, 0.4, 0.8]], [0, 1200], 3000, RR)
     st.integers(1, 3),
     st.one_of(st.integers(4, 50), st.just(math.inf)),
 )
-def test_a_run_is_the_naive_run(seed: int, arms: int, segments: int, window: float) -> None:
+def test_run_matches_naive_run(seed: int, arms: int, segments: int, window: float) -> None:
     rng = np.random.default_rng(seed)
     horizon = 80
     means = rng.random((segments, arms)).round(2)
@@ -49,7 +49,7 @@ def test_a_run_is_the_naive_run(seed: int, arms: int, segments: int, window: flo
     assert result.pulls_over_time.tolist() == over_time.tolist()
 
 
-def test_the_number_of_threads_changes_nothing() -> None:
+def test_results_do_not_depend_on_threads() -> None:
     policy = make_policy("sw-klucb-cf", arms=3, corruption=RR, window=100)
     one, three = (simulate(PROBLEM, policy, runs=7, seed=5, threads=n) for n in (1, 3))
     assert np.array_equal(one.regret, three.regret)
@@ -59,7 +59,7 @@ def test_the_number_of_threads_changes_nothing() -> None:
     assert not np.array_equal(one.regret, other.regret)
 
 
-def test_where_it_pauses_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_results_do_not_depend_on_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     policy = make_policy("sw-klucb-cf", arms=3, corruption=RR, window=100)
     straight = simulate(PROBLEM, policy, runs=2, seed=5)
     monkeypatch.setattr("maskedbandits.simulation.runs.STEPS_PER_CALL", 17)
@@ -67,13 +67,13 @@ def test_where_it_pauses_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> Non
     assert np.array_equal(straight.regret, paused.regret)
 
 
-def test_runs_are_independent_and_the_first_do_not_depend_on_how_many_follow() -> None:
+def test_first_runs_do_not_depend_on_later_ones() -> None:
     few, many = (simulate(PROBLEM, "klucb-cf", runs=n, seed=1) for n in (2, 6))
     assert np.array_equal(few.regret, many.regret[:2])
     assert len({tuple(row) for row in many.pulls.tolist()}) == 6
 
 
-def test_everything_is_counted_once() -> None:
+def test_every_step_is_counted_once() -> None:
     result = simulate(PROBLEM, "klucb-cf", runs=4, checkpoints=[1, 7, 1200, 1201, 3000])
     assert result.times.tolist() == [1, 7, 1200, 1201, 3000]
     assert np.all(result.pulls.sum(axis=1) == 3000)
@@ -84,7 +84,7 @@ def test_everything_is_counted_once() -> None:
     assert result.pulls_over_time[-1].tolist() == result.pulls.sum(axis=0).tolist()
 
 
-def test_the_policy_given_is_left_alone() -> None:
+def test_given_policy_is_unchanged() -> None:
     policy = make_policy("klucb-cf", arms=3, corruption=RR)
     policy.observe(1, 1)
     before = policy.indices()
@@ -95,7 +95,7 @@ def test_the_policy_given_is_left_alone() -> None:
 
 @pytest.mark.parametrize("means", [[[0.0, 1.0]], [[1.0, 1.0]], [[0.0, 0.0]], [[0.5]]])
 @pytest.mark.parametrize("epsilon", [0.1, math.inf])
-def test_extreme_means_are_survived(means: list[list[float]], epsilon: float) -> None:
+def test_extreme_means_can_be_played(means: list[list[float]], epsilon: float) -> None:
     problem = Problem(means, [0], 2000, RandomizedResponse.from_epsilon(epsilon))
     policy = make_policy("sw-klucb-cf", arms=len(means[0]), corruption=problem.corruption, window=50)
     for which in (policy, "klucb-cf"):
@@ -120,36 +120,36 @@ def test_extreme_means_are_survived(means: list[list[float]], epsilon: float) ->
         ({"policy": make_policy("klucb", arms=2)}, "2 arms"),
     ],
 )
-def test_what_cannot_be_simulated_is_refused_in_one_line(change: dict[str, Any], complaint: str) -> None:
+def test_misfits_are_refused_in_one_line(change: dict[str, Any], complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint) as caught:
         simulate(**{"problem": PROBLEM, "policy": "klucb-cf", "runs": 1, **change})
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_progress_is_reported_up_to_the_end(threads: int) -> None:
+def test_progress_reaches_the_end(threads: int) -> None:
     seen: list[tuple[int, int]] = []
     simulate(PROBLEM, "klucb-cf", runs=3, threads=threads, progress=lambda done, total: seen.append((done, total)))
     assert seen[-1] == (9000, 9000)
 
 
-def test_one_thread_is_the_one_that_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_thread_is_the_calling_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("maskedbandits.simulation.runs.PROGRESS_INTERVAL_S", 0.0)
     asking = threading.get_ident()
     seen: list[tuple[int, bool]] = []
-    told = lambda done, total: seen.append((done, threading.get_ident() == asking))  # noqa: E731
-    simulate(PROBLEM, "klucb-cf", runs=3, threads=1, progress=told)
-    assert seen[0] == (3000, True)  # also on the way
+    report = lambda done, total: seen.append((done, threading.get_ident() == asking))  # noqa: E731
+    simulate(PROBLEM, "klucb-cf", runs=3, threads=1, progress=report)
+    assert seen[0] == (3000, True)  # reported before the end, too
 
 
-def test_steps_take_some_of_the_processor(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kernel_seconds_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = itertools.count()
     monkeypatch.setattr("maskedbandits.simulation.runs.time.thread_time", lambda: next(clock))
     for threads in (1, 2):
         assert simulate(PROBLEM, "klucb-cf", runs=4, threads=threads).kernel_seconds >= 4.0
 
 
-def test_an_interrupt_stops_it() -> None:
+def test_interrupt_stops_simulation() -> None:
     script = (
         "import maskedbandits as mb\n"
         "rr = mb.RandomizedResponse.from_epsilon(1.0)\n"
@@ -166,20 +166,20 @@ def test_an_interrupt_stops_it() -> None:
 
 
 @pytest.mark.slow  # test_digests.py plays every policy without the compiler in any case
-def test_kernels_do_the_same_with_the_compiler_off() -> None:
-    """Some tests of kernels and policies, fewer examples, line by line: what reads out of bounds raises an error."""
-    here = Path(__file__).parent
+def test_kernels_pass_their_tests_uncompiled() -> None:
+    """Interpreted code raises an error where compiled code reads out of bounds; so run some tests uncompiled."""
+    tests = Path(__file__).parents[1]
     environment = {"NUMBA_DISABLE_JIT": "1", "HYPOTHESIS_PROFILE": "few"}
-    wanted = {f"test_{name}.py" for name in ("kl", "corruption", "indices", "reports")}
-    files = sorted(str(file) for file in here.rglob("test_*.py") if file.name in wanted)
+    wanted = {f"test_{name}.py" for name in ("kl", "corruption", "indices", "report_masks")}
+    files = sorted(str(file) for file in tests.rglob("test_*.py") if file.name in wanted)
     assert len(files) == len(wanted)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *files]
-    done = finished(command, environment=environment, folder=here.parent)
+    done = finished(command, environment=environment, folder=tests.parent)
     assert done.returncode == 0, done.stdout[-3000:]
 
 
 @pytest.mark.slow
-def test_a_simulation_is_the_same_with_the_compiler_off() -> None:
+def test_simulation_is_the_same_uncompiled() -> None:
     script = (
         "import maskedbandits as mb, sys\n"
         "rr = [mb.RandomizedResponse(0.8, 0.9), mb.RandomizedResponse(0.2, 0.3)]\n"
