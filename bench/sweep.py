@@ -151,7 +151,7 @@ def adopt_orphans() -> Iterator[None]:
 
 def list_backends() -> list[str]:
     """Return the backends that are there."""
-    return [name for name in BACKENDS if name != "ray" or not extras.missing(["ray"])]
+    return [name for name in BACKENDS if name != "ray" or not extras.list_missing(["ray"])]
 
 
 def verdicts(rows: Sequence[Spent]) -> list[str]:

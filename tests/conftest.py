@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
-from forks import Forks
+from fork_server import ForkServer
 from maskedbandits.policies import KINDS
 from maskedbandits.policies.runtime import Entries
 from maskedbandits.privacy.ledger import storage
@@ -56,9 +56,9 @@ def _own_cap_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="session")
-def forks() -> Iterator[Forks]:
+def fork_server() -> Iterator[ForkServer]:
     """Start child processes quickly."""
-    started = Forks()
+    started = ForkServer()
     yield started
     started.close()
 

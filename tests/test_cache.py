@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from numba.core import caching
 
-from forks import Forks
+from fork_server import ForkServer
 from maskedbandits._numba import cache
 from maskedbandits.fingerprint import MACHINE_CODE, package, package_key
 
@@ -36,13 +36,13 @@ Run = Callable[..., "CompletedProcess[str]"]
 
 
 @pytest.fixture
-def run(forks: Forks) -> Run:
+def run(fork_server: ForkServer) -> Run:
     """Return a function that runs a program with a folder for machine code."""
 
     def run_in(folder: Path | None, before: str = "", kind: str = "float64", **variables: str) -> Any:
         if folder is not None:
             variables = {cache.VARIABLE: str(folder), **variables}
-        done = forks.run("-c", before + LOAD.format(type=kind), environment=variables)
+        done = fork_server.run("-c", before + LOAD.format(type=kind), environment=variables)
         assert done.returncode == 0, done.stderr
         return done
 
@@ -50,10 +50,10 @@ def run(forks: Forks) -> Run:
 
 
 @pytest.fixture(scope="module")
-def stored(forks: Forks, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def stored(fork_server: ForkServer, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with machine code, for tests that do not change it."""
     folder = tmp_path_factory.mktemp("stored")
-    done = forks.run("-c", LOAD.format(type="float64"), environment={cache.VARIABLE: str(folder)})
+    done = fork_server.run("-c", LOAD.format(type="float64"), environment={cache.VARIABLE: str(folder)})
     assert (done.stdout, done.stderr) == (COMPILES, "")
     assert list(folder.rglob("*.nbi"))
     return folder
@@ -253,7 +253,7 @@ print(cache.is_stored("a_kind"), mode == 0o700, list(temporary.iterdir()) == [pr
 
 
 @POSIX
-def test_without_a_home_children_share_a_private_folder(tmp_path: Path, forks: Forks) -> None:
+def test_without_a_home_children_share_a_private_folder(tmp_path: Path, fork_server: ForkServer) -> None:
     """Nothing can be written beside the source or at home: there are files in place of folders."""
     installed = copy_package(tmp_path / "installed")
     (installed / "__pycache__").write_text("")
@@ -261,14 +261,14 @@ def test_without_a_home_children_share_a_private_folder(tmp_path: Path, forks: F
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     variables = {"PYTHONPATH": str(installed.parent), "HOME": str(tmp_path / "home"), "TMPDIR": str(temporary)}
-    done = forks.run("-c", IN_CHILD, environment={**variables, "XDG_CACHE_HOME": "", cache.VARIABLE: ""})
+    done = fork_server.run("-c", IN_CHILD, environment={**variables, "XDG_CACHE_HOME": "", cache.VARIABLE: ""})
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [str(installed / "__init__.py"), "True True True"]
     assert list(temporary.iterdir()) == []  # also the child's folder is removed
 
 
 @POSIX
-def test_edit_of_a_source_that_counts_changes_the_folder(tmp_path: Path, forks: Forks) -> None:
+def test_edit_of_a_source_that_counts_changes_the_folder(tmp_path: Path, fork_server: ForkServer) -> None:
     """Also of ``_numba/internals.py``, which locates arrays for the compiler; but not of a report's page."""
     installed = copy_package(tmp_path)
     program = "from maskedbandits._numba import cache\nprint(cache.__file__, cache.folder().name)"
@@ -277,7 +277,7 @@ def test_edit_of_a_source_that_counts_changes_the_folder(tmp_path: Path, forks: 
         if edited is not None:
             source = installed / edited
             source.write_text(source.read_text(encoding="utf-8") + "# edited\n", encoding="utf-8")
-        done = forks.run(
+        done = fork_server.run(
             "-c", program, environment={cache.VARIABLE: str(tmp_path / "cache"), "PYTHONPATH": str(tmp_path)}
         )
         file, name = done.stdout.split()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from forks import Forks
+from fork_server import ForkServer
 from maskedbandits.experiments.cache_key import source_of
 from maskedbandits.experiments.config import load
 from maskedbandits.experiments.progress_bar import SilentWatcher
@@ -22,10 +22,10 @@ def code(language: str) -> list[str]:
 
 
 @pytest.mark.slow
-def test_policies_of_other_libraries_play(tmp_path: Path, forks: Forks) -> None:
+def test_policies_of_other_libraries_play(tmp_path: Path, fork_server: ForkServer) -> None:
     others, use, *_ = code("python")
     (tmp_path / "others.py").write_text(others, encoding="utf-8")
-    done = forks.run("-c", use, folder=tmp_path)
+    done = fork_server.run("-c", use, folder=tmp_path)
     assert done.returncode == 0, done.stderr
     regrets = [float(line.rsplit(" ", 1)[1]) for line in done.stdout.splitlines()]
     assert len(regrets) == 3
@@ -74,13 +74,13 @@ print(f"{result.cells[0].outcome.regret[:, -1].mean():g}")
 """
 
 
-def test_cells_are_played_again_after_an_edit_of_an_import(tmp_path: Path, forks: Forks) -> None:
+def test_cells_are_played_again_after_an_edit_of_an_import(tmp_path: Path, fork_server: ForkServer) -> None:
     for name, text in (("own.py", OWN), ("own.toml", EXPERIMENT), ("helper.py", "def arm(): return 1\n")):
         (tmp_path / name).write_text(text, encoding="utf-8")
 
     def play() -> str:
         """Return how many cells were stored, and their regret, in a new process."""
-        done = forks.run("-c", RUN, folder=tmp_path, environment={"PYTHONDONTWRITEBYTECODE": "1"})
+        done = fork_server.run("-c", RUN, folder=tmp_path, environment={"PYTHONDONTWRITEBYTECODE": "1"})
         assert done.returncode == 0, done.stderr
         return done.stdout.strip()
 
@@ -115,7 +115,7 @@ def test_policy_without_a_required_part_is_refused(missing: str) -> None:
         registry.alone("own", own)
 
 
-def test_policy_of_the_page_plays(tmp_path: Path, forks: Forks) -> None:
+def test_policy_of_the_page_plays(tmp_path: Path, fork_server: ForkServer) -> None:
     policy, use = code("python")[2:]
     (tmp_path / "greedy.py").write_text(policy, encoding="utf-8")
     more = (
@@ -126,7 +126,7 @@ def test_policy_of_the_page_plays(tmp_path: Path, forks: Forks) -> None:
         "assert [live.choose() for _ in range(20)] == [copy.choose() for _ in range(20)]\n"
         "print(live)\n"
     )
-    done = forks.run("-c", use + more, folder=tmp_path)
+    done = fork_server.run("-c", use + more, folder=tmp_path)
     assert done.returncode == 0, done.stderr
     regret = float(re.search(r"mean regret: ([0-9.]+)", done.stdout)[1])  # type: ignore[index]
     assert 0 < regret < 0.5 * 0.6 * 10_000  # less than half of that of uniform draws

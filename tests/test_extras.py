@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from forks import Forks
+from fork_server import ForkServer
 from maskedbandits import Problem, RandomizedResponse, cli, make_policy, simulate
 from maskedbandits._util import extras
 from maskedbandits.errors import UserError
@@ -54,8 +54,8 @@ def test_only_an_explicit_progress_bar_needs_the_extra(monkeypatch: pytest.Monke
         simulate(problem, policy, runs=1, progress=True)
 
 
-def test_library_needs_no_extra(forks: Forks) -> None:
-    done = forks.run("-c", PLAIN)
+def test_library_needs_no_extra(fork_server: ForkServer) -> None:
+    done = fork_server.run("-c", PLAIN)
     assert done.returncode == 0, done.stderr
 
 

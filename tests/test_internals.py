@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from forks import Forks
+from fork_server import ForkServer
 from maskedbandits._numba import cache, internals
 
 # Each process has one feature less, as if numba had renamed the first name that it needs.
@@ -46,11 +46,11 @@ QUICK = ("arrays", "switch")  # the features with the most code of ours
 UNIFORM, EXP3, SHARED = ("uniform", "{}"), ("exp3s", '{"horizon": 300}'), ("sw-klucb-cf", '{"window": 60}')
 
 
-def play(forks: Forks, feature: str, policy: tuple[str, str], folder: Path) -> tuple[list[object], bool]:
+def play(fork_server: ForkServer, feature: str, policy: tuple[str, str], folder: Path) -> tuple[list[object], bool]:
     """Return the choices and the results of a policy in a process without a feature, and whether it was missing."""
     environment = {cache.VARIABLE: str(folder), "MASKEDBANDITS_COMPILE": "now"}
     location = next(iter(internals.NAMES[feature].values())) if feature else ""
-    done = forks.run("-c", PLAY, feature, location, *policy, environment=environment)
+    done = fork_server.run("-c", PLAY, feature, location, *policy, environment=environment)
     assert done.returncode == 0, done.stderr
     *results, is_missing = json.loads(done.stdout)
     return results, is_missing
@@ -66,9 +66,9 @@ def test_find_returns_none_if_any_name_is_missing(feature: str, monkeypatch: pyt
 
 
 @pytest.mark.parametrize("feature", QUICK)
-def test_results_are_the_same_without_a_feature(feature: str, tmp_path: Path, forks: Forks) -> None:
-    normal, _ = play(forks, "", UNIFORM, tmp_path.parent / "normal")  # compiled once for all features
-    assert play(forks, feature, UNIFORM, tmp_path) == (normal, True)
+def test_results_are_the_same_without_a_feature(feature: str, tmp_path: Path, fork_server: ForkServer) -> None:
+    normal, _ = play(fork_server, "", UNIFORM, tmp_path.parent / "normal")  # compiled once for all features
+    assert play(fork_server, feature, UNIFORM, tmp_path) == (normal, True)
     assert any(tmp_path.rglob("*.nbc"))
 
 
@@ -76,10 +76,10 @@ def test_results_are_the_same_without_a_feature(feature: str, tmp_path: Path, fo
 @pytest.mark.parametrize("policy", [EXP3, SHARED], ids=["exp3s", "sw-klucb-cf"])
 @pytest.mark.parametrize("feature", FEATURES)
 def test_policies_are_the_same_without_a_feature(
-    feature: str, policy: tuple[str, str], tmp_path: Path, forks: Forks
+    feature: str, policy: tuple[str, str], tmp_path: Path, fork_server: ForkServer
 ) -> None:
-    normal, _ = play(forks, "", policy, tmp_path.parent / "normal")
-    assert play(forks, feature, policy, tmp_path) == (normal, True)
+    normal, _ = play(fork_server, "", policy, tmp_path.parent / "normal")
+    assert play(fork_server, feature, policy, tmp_path) == (normal, True)
     assert any(tmp_path.rglob("*.nbc")) == (feature != "files")
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from children import finished
-from forks import Forks
+from fork_server import ForkServer
 from maskedbandits._numba import cache
 from maskedbandits._numba.state import Floats, Layout, array, record
 from maskedbandits.errors import UserError
@@ -66,8 +66,8 @@ def run(number, text):
 class Folder:
     """A user's folder, with another one for machine code."""
 
-    def __init__(self, path: Path, forks: Forks) -> None:
-        self.path, self._forks = path, forks
+    def __init__(self, path: Path, fork_server: ForkServer) -> None:
+        self.path, self._server = path, fork_server
         (path / "deep").mkdir()  # a package without __init__.py
         self.write("own.py", OWN)
         self.write("helper.py", HELPER)
@@ -86,14 +86,14 @@ class Folder:
         if fresh:
             done = finished([sys.executable, *arguments], environment=environment, folder=self.path)
         else:
-            done = self._forks.run(*arguments, environment=environment, folder=self.path)
+            done = self._server.run(*arguments, environment=environment, folder=self.path)
         assert done.returncode == 0, done.stderr
         return done.stdout.strip(), done.stderr
 
 
 @pytest.fixture
-def folder(tmp_path: Path, forks: Forks) -> Folder:
-    return Folder(tmp_path, forks)
+def folder(tmp_path: Path, fork_server: ForkServer) -> Folder:
+    return Folder(tmp_path, fork_server)
 
 
 def test_edits_of_a_policy_or_its_imports_take_effect(folder: Folder) -> None:

@@ -22,7 +22,7 @@ from maskedbandits.math.linalg import invert
 from naive.features import DiscountedLinUCB, LogisticTS, Policy, sigma
 
 ARMS, D = 3, 4
-masked, half_width = interpret(logistic.masked), interpret(linear.half_width)
+masked, half_width = interpret(logistic.masked_sigmoid), interpret(linear.half_width)
 MASK = RandomizedResponse.from_epsilon(1)
 MASKS = [MASK, RandomizedResponse(1, 1), RandomizedResponse(0.9, 0.6), RandomizedResponse(0.2, 0.1)]
 CASES: list[tuple[str, dict[str, float]]] = [

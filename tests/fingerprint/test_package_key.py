@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from forks import Forks
+from fork_server import ForkServer
 from maskedbandits import fingerprint
 from maskedbandits.fingerprint import CELLS, MACHINE_CODE, SNAPSHOTS, Use, package
 from maskedbandits.fingerprint.package import HERE
@@ -131,10 +131,10 @@ def test_nothing_that_a_fold_imports_is_excluded_from_snapshots() -> None:
     ],
     ids=["machine code", "snapshots"],
 )
-def test_no_loaded_module_is_excluded(use: Use, modules: tuple[str, ...], forks: Forks) -> None:
+def test_no_loaded_module_is_excluded(use: Use, modules: tuple[str, ...], fork_server: ForkServer) -> None:
     """Some modules import others late."""
     script = "".join(f"import maskedbandits.{name}\n" for name in modules) + LOADED
-    loaded = [Path(file) for file in forks.run("-c", script).stdout.split()]
+    loaded = [Path(file) for file in fork_server.run("-c", script).stdout.split()]
     assert HERE / "policies" / "kernels.py" in loaded
     assert [path for path in loaded if is_excluded(path, use)] == []
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from maskedbandits.math import max_tree
 from trials import examples, outside
 
-place = outside(max_tree.place)
+place = outside(max_tree.set_score)
 
 scores = st.one_of(st.integers(-2, 2).map(float), st.floats(allow_nan=False), st.just(-math.inf), st.just(math.inf))
 

@@ -45,7 +45,7 @@ OTHERS = {
 
 def test_every_parameter_declares_its_time() -> None:
     """A new parameter belongs in one of the lists above, and a time says so where it is declared."""
-    for kind in registry.every(KINDS):
+    for kind in registry.list_all(KINDS):
         for key, what in kind.parameters.items():
             assert (key in TIMES) != (key in OTHERS), f"{kind.name}: is {key} a time?"
             assert what.time == TIMES.get(key, ""), f"{kind.name}: {key} must be declared with its kind of time"

@@ -8,7 +8,7 @@ from pathlib import Path
 import numba
 import pytest
 
-from forks import Forks
+from fork_server import ForkServer
 from maskedbandits._numba import cache
 from maskedbandits.policies import KINDS
 from maskedbandits.policies.runtime import Entries
@@ -30,10 +30,10 @@ print(json.dumps([before, chosen]))
 """
 
 
-def play(forks: Forks, name: str, folder: Path, mode: str) -> tuple[int, list[int], str]:
+def play(fork_server: ForkServer, name: str, folder: Path, mode: str) -> tuple[int, list[int], str]:
     """Return how many choices were interpreted, all choices, and the messages."""
     environment = {cache.VARIABLE: str(folder), "MASKEDBANDITS_COMPILE": mode}
-    done = forks.run("-c", PLAY, name, environment=environment)
+    done = fork_server.run("-c", PLAY, name, environment=environment)
     assert done.returncode == 0, done.stderr
     before, chosen = json.loads(done.stdout)
     return before, chosen, done.stderr
@@ -44,12 +44,12 @@ COMPILES = pytest.mark.skipif(bool(os.environ.get("NUMBA_DISABLE_JIT")), reason=
 
 @COMPILES
 @pytest.mark.parametrize("name", ["uniform", pytest.param("auto", marks=pytest.mark.slow)])
-def test_choices_are_the_same_before_and_after_the_switch(name: str, tmp_path: Path, forks: Forks) -> None:
-    before, chosen, said = play(forks, name, tmp_path, "background")
+def test_choices_are_the_same_before_and_after_the_switch(name: str, tmp_path: Path, fork_server: ForkServer) -> None:
+    before, chosen, said = play(fork_server, name, tmp_path, "background")
     assert 0 < before < len(chosen) - 200  # it began interpreted, and ended compiled
     assert f"compiling {name} for this machine in the background" in said
     assert said.count("\n") == 1
-    at_once, again, silence = play(forks, name, tmp_path, "background")
+    at_once, again, silence = play(fork_server, name, tmp_path, "background")
     assert (at_once, silence) == (0, "")  # it was stored
     common = min(len(chosen), len(again)) - 200
     assert chosen[:common] == again[:common]

@@ -203,7 +203,7 @@ def test_signal_during_start_is_deferred(monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.usefixtures("heard")
 def test_ignored_signal_stays_ignored() -> None:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    with signals.caught_signals():
+    with signals.catch_signals():
         assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
         with pytest.raises(SystemExit, match="143"):
             signal.raise_signal(signal.SIGTERM)

@@ -1,4 +1,4 @@
-"""What a plain install leaves out, and the one line that says how to get it."""
+"""Optional dependencies, and the message that says how to install them."""
 
 from collections.abc import Sequence
 from importlib.util import find_spec
@@ -11,14 +11,14 @@ SERVICE = ("httptools", "msgspec", "starlette", "uvicorn")  # likewise
 POSTGRES = ("psycopg",)  # likewise
 
 
-def missing(modules: Sequence[str] = EXPERIMENTS) -> list[str]:
+def list_missing(modules: Sequence[str] = EXPERIMENTS) -> list[str]:
     """Return which of these modules are not installed."""
     return [module for module in modules if find_spec(module) is None]
 
 
-def need(what: str, modules: Sequence[str] = EXPERIMENTS, extra: str = "experiments") -> None:
-    """Refuse to begin what cannot be ended: say which extra to install before any work is done."""
-    absent = missing(modules)
+def require(what: str, modules: Sequence[str] = EXPERIMENTS, extra: str = "experiments") -> None:
+    """Refuse to start without these modules, and name the extra to install."""
+    absent = list_missing(modules)
     if absent:
         which = f"{' and '.join(absent)}, which a plain install leaves out"
         raise UserError(f"{what} needs {which}: pip install 'maskedbandits[{extra}]'")

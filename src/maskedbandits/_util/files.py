@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, whatever happens on the way; archives that do not fill the memory."""
+"""Atomic writes of files, and archives of arrays whose size is checked before they are read."""
 
 import errno
 import io
@@ -16,18 +16,18 @@ from numpy.typing import NDArray
 
 from maskedbandits.errors import UserError
 
-MOST = 1 << 26  # bytes that what describes an archive may take up
-HEADERS = 1 << 12  # bytes, of some arrays
+MAX_DESCRIPTION_BYTES = 1 << 26  # of the description in an archive
+MAX_HEADER_BYTES = 1 << 12  # of some arrays
 
 
 def write_whole(
     path: Path, write: Callable[[IO[bytes]], object], *, lasting: bool = True, private: bool = False
 ) -> None:
-    """Write a file so that it appears whole or not at all; writers do not meet.
+    """Write a file atomically; simultaneous writers do not interfere.
 
-    A lasting one is whole also after a power cut, for which the disk must be waited for. A link stays, and what it
-    leads to is written. A device or a pipe cannot be put in place: it is written to. Only its owner can read a private
-    one.
+    A lasting file is complete also after a power cut, which requires waiting for the disk. A link stays, and its
+    target is written. A device or a pipe cannot be replaced, so it is written to. Only its owner can read a private
+    file.
     """
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, "is a folder; name a file", str(path))
@@ -38,23 +38,23 @@ def write_whole(
     _put_in_place(Path(os.path.realpath(path)), write, lasting, 0o600 if private else 0o666)
 
 
-# What only the description of such a file has, and what loads it; all others are policies.
+# Loaders by a key that only their files have in the description. All other files are policies.
 LOADERS = {"kinds": "load_contextual", "features": "load_featured"}
 
 
 class WrongLoaderError(UserError):
-    """A file that is sound, and for another loader."""
+    """A valid file that needs another loader."""
 
 
 def refuse_others(about: Mapping[str, Any], loader: str, path: str) -> None:
-    """Refuse a file whose description is that of one for another loader."""
+    """Refuse a file that needs another loader, by its description."""
     right = next((each for key, each in LOADERS.items() if key in about), "load_policy")
     if right != loader and "format" in about:
         raise WrongLoaderError(f"{path} holds another kind of policy: load it with {right}")
 
 
-def opened(path: str | Path) -> IO[bytes]:
-    """Open a file to be read; what is no file, or is nobody's business, is refused in a line."""
+def open_file(path: str | Path) -> IO[bytes]:
+    """Open a file for reading; refuse folders and unreadable files in one line."""
     try:
         return Path(path).open("rb")
     except FileNotFoundError:
@@ -67,14 +67,14 @@ def _put_in_place(path: Path, write: Callable[[IO[bytes]], object], lasting: boo
     draft = path.parent / f".draft-{os.urandom(8).hex()}"
     try:
         stream = open(draft, "xb", opener=partial(os.open, mode=mode))  # noqa: SIM115 -- it is closed below
-    except OSError as error:  # it names the draft, which nobody has asked for
+    except OSError as error:  # it names the draft, which the caller does not know
         raise type(error)(error.errno, error.strerror, str(path)) from None
     try:
         with stream:
             write(stream)
             if lasting:
                 stream.flush()
-                os.fsync(stream.fileno())  # else the name could reach the disk before what it stands for
+                os.fsync(stream.fileno())  # otherwise the name could reach the disk before the content
         draft.replace(path)
     except BaseException:
         draft.unlink(missing_ok=True)
@@ -82,7 +82,7 @@ def _put_in_place(path: Path, write: Callable[[IO[bytes]], object], lasting: boo
 
 
 def user_cache() -> Path:
-    """Return where this user's programs keep what can be made again; RuntimeError if the user has no home."""
+    """Return the folder of this user's caches; raise RuntimeError if the user has no home."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "maskedbandits"
 
 
@@ -93,29 +93,29 @@ VERSION, DAY = 20, 33  # of the format, and 1 January 1980, its first
 
 def archive(arrays: Mapping[str, NDArray[Any]]) -> bytes:
     """Return small arrays as numpy.savez would write them, in a tenth of its time."""
-    entries, listed, place = list[bytes](), list[bytes](), 0
+    entries, listed, offset = list[bytes](), list[bytes](), 0
     for key, array in arrays.items():
         name = f"{key}.npy".encode()
         content = array_head(array.dtype.str, array.shape) + array.tobytes()
         facts = (VERSION, 0, 0, 0, DAY, zlib.crc32(content), len(content), len(content), len(name), 0)
         entries.append(ENTRY.pack(b"PK\3\4", *facts) + name + content)
-        listed.append(LISTED.pack(b"PK\1\2", VERSION, *facts, 0, 0, 0, 0, place) + name)
-        place += len(entries[-1])
-    end = END.pack(b"PK\5\6", 0, 0, len(listed), len(listed), sum(map(len, listed)), place, 0)
+        listed.append(LISTED.pack(b"PK\1\2", VERSION, *facts, 0, 0, 0, 0, offset) + name)
+        offset += len(entries[-1])
+    end = END.pack(b"PK\5\6", 0, 0, len(listed), len(listed), sum(map(len, listed)), offset, 0)
     return b"".join([*entries, *listed, end])
 
 
 @lru_cache(1 << 10)
 def array_head(kind: str, shape: tuple[int, ...]) -> bytes:
-    """Return how a file of an array begins."""
+    """Return the header of an array's file."""
     stream = io.BytesIO()
-    told = {"descr": kind, "fortran_order": False, "shape": shape}
-    np.lib.format.write_array_header_1_0(stream, told)
+    header = {"descr": kind, "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(stream, header)
     return stream.getvalue()
 
 
 def unpacked_sizes(stream: IO[bytes]) -> dict[str, int]:
-    """Return how many bytes each array of an archive would take up."""
+    """Return the size of each array of an archive in bytes."""
     with zipfile.ZipFile(stream) as archive:
         sizes = {entry.filename.removesuffix(".npy"): entry.file_size for entry in archive.infolist()}
     stream.seek(0)
@@ -123,6 +123,6 @@ def unpacked_sizes(stream: IO[bytes]) -> dict[str, int]:
 
 
 def refuse_more(sizes: Mapping[str, int], keys: Sequence[str], most: int) -> None:
-    """Refuse what would fill the memory: zeros pack a thousand to one."""
+    """Refuse arrays that would fill the memory: zeros are compressed a thousand to one."""
     if sum(sizes[key] for key in keys) > most:
         raise ValueError("there is more in it than its description says")

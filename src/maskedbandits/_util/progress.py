@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 from maskedbandits._util import extras
 
-PATIENCE = 2.0  # seconds without a bar
+SHOW_AFTER_S = 2.0  # no bar before
 
 Progress = Callable[[int, int], None]
 
@@ -19,8 +19,8 @@ def show_progress(progress: Progress | bool | None) -> Iterator[Progress]:
         yield progress
         return
     if progress is True:
-        extras.need("progress=True", ["rich"])
-    watched = progress is True or (progress is None and sys.stderr.isatty() and not extras.missing(["rich"]))
+        extras.require("progress=True", ["rich"])
+    watched = progress is True or (progress is None and sys.stderr.isatty() and not extras.list_missing(["rich"]))
     if not watched:
         yield lambda done, total: None
         return
@@ -42,7 +42,7 @@ class Bar:
 
     def show(self, done: int, total: int) -> None:
         """Say how far it is."""
-        if self._draw is None and time.perf_counter() - self._started > PATIENCE:
+        if self._draw is None and time.perf_counter() - self._started > SHOW_AFTER_S:
             self._draw = self._begin(total)
         if self._draw is not None:
             self._draw(done, total)

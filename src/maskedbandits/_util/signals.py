@@ -1,4 +1,4 @@
-"""Signals that would end this process: they raise, so that what it has begun is put away first."""
+"""Signals that would end this process raise an exception, so that it can clean up first."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ ENDING = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP")
 
 
 class Signals:
-    """Raises on a signal that would end this process; while held it only takes note, so that no run is lost."""
+    """Raises on a signal that would end this process; while held, only notes it, so that no run is lost."""
 
     def __init__(self) -> None:
         self.held = False
         self.noted: int | None = None
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
-        """Take a signal."""
+        """Handle a signal."""
         self.noted = number
         if not self.held:
             self.raise_noted()
 
     def raise_noted(self) -> None:
-        """Raise what a signal has asked for, once: a second one must not interrupt the cleaning up."""
+        """Raise the exception of a noted signal once: a second signal must not interrupt the clean-up."""
         if self.noted is not None:
             self.held = True
             raise KeyboardInterrupt if self.noted == signal.SIGINT else SystemExit(128 + self.noted)
 
     @contextmanager
     def hold(self) -> Iterator[None]:
-        """Let no signal in between."""
+        """Delay signals until the end of the block."""
         self.held = True
         yield
         self.held = False
@@ -40,19 +40,18 @@ class Signals:
 
 
 @contextmanager
-def caught_signals() -> Iterator[Signals]:
-    """Catch signals that would end this process for a while."""
+def catch_signals() -> Iterator[Signals]:
+    """Catch signals that would end this process, within a block."""
     signals = Signals()
-    with heard(signals, *ENDING):
+    with handle_signals(signals, *ENDING):
         yield signals
 
 
 @contextmanager
-def heard(handler: Callable[[int, FrameType | None], None], *numbers: int) -> Iterator[None]:
-    """Have signals handled for a while, by a main thread, which alone gets any.
+def handle_signals(handler: Callable[[int, FrameType | None], None], *numbers: int) -> Iterator[None]:
+    """Let a function handle signals within a block; only the main thread receives any.
 
-    One that is ignored stays so: nohup ignores SIGHUP, and a shell SIGINT for what it starts in the background, which a
-    Ctrl-C is not meant for.
+    Ignored signals stay ignored: nohup ignores SIGHUP, and a shell ignores SIGINT for its background jobs.
     """
     main = threading.current_thread() is threading.main_thread()
     before = {one: signal.getsignal(one) for one in numbers if main}

@@ -50,7 +50,7 @@ class Verbs(click.Group):
 
     def main(self, *arguments: Any, **options: Any) -> Any:
         """Run the command line, with output that any encoding can write."""
-        safe_text.survive()
+        safe_text.allow_any_text()
         return super().main(*arguments, **options)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

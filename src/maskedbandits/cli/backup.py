@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from maskedbandits._util.safe_text import counted
+from maskedbandits._util.safe_text import format_count
 from maskedbandits.cli.output import echo, echo_json
 from maskedbandits.cli.storage import StoreOptions, open_for_verb, resolve_url, store_options
 from maskedbandits.cli.verb import Verb, json_option
@@ -76,6 +76,6 @@ def show_copy(
         about = {} if faults is None else {"faults": list(faults)}
         echo_json({"file": str(file), "experiments": experiments, "events": events, **about})
         return
-    echo(f"{done.capitalize()}: {counted(experiments, 'experiment')}, {counted(events, 'event')}. {file}")
+    echo(f"{done.capitalize()}: {format_count(experiments, 'experiment')}, {format_count(events, 'event')}. {file}")
     for fault in faults or ():
         echo(f"Set aside: {fault}")

@@ -71,7 +71,7 @@ def bound(
     Of --horizon and --changes the windows alone; of --means and --epsilon, or of the problems of a TOML FILE, the
     bounds too.
     """
-    extras.need("bound")
+    extras.require("bound")
     if file is not None:
         if horizon or changes or means or starts or epsilon:
             raise click.UsageError("give a FILE, or --horizon and the others, not both")

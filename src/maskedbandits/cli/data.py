@@ -143,7 +143,7 @@ def show_table(document: dict[str, Any], about: list[str], table: Table | None, 
 
 def print_progress(line: str) -> None:
     """Print a line on standard error."""
-    click.echo(safe_text.printed(line, sys.stderr), err=True)
+    click.echo(safe_text.format_line(line, sys.stderr), err=True)
 
 
 def describe_entry(entry: DataSet, where: str | None) -> list[str]:

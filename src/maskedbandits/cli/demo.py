@@ -23,7 +23,7 @@ def demo(port: int, no_browser: bool, seconds: float | None) -> None:
     """
     from maskedbandits._util import extras
 
-    extras.need("demo", extras.SERVICE, "service")
+    extras.require("demo", extras.SERVICE, "service")
     from maskedbandits.demo.program import run
 
     run(port, seconds, open_browser=not no_browser, say=echo)

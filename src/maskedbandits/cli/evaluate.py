@@ -52,7 +52,7 @@ def evaluate(
     """
     from maskedbandits._util import extras
 
-    extras.need("evaluate", extras.SERVICE, "service")
+    extras.require("evaluate", extras.SERVICE, "service")
     from maskedbandits.service import evaluation
     from maskedbandits.service.evaluation import text
 

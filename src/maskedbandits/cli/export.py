@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from maskedbandits._util.safe_text import counted
+from maskedbandits._util.safe_text import format_count
 from maskedbandits.cli.output import SlowProgress, echo, echo_json
 from maskedbandits.cli.storage import StoreOptions, find_experiments, open_for_verb, store_options
 from maskedbandits.cli.verb import Verb, json_option
@@ -46,4 +46,4 @@ def export(experiment: str, file: Path, storage: StoreOptions, force: bool, json
     if json_wanted:
         echo_json({"file": str(file), "experiment": row.name, "events": row.seq})
     else:
-        echo(f"{counted(row.seq, 'event')}: {file}")
+        echo(f"{format_count(row.seq, 'event')}: {file}")

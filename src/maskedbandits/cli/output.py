@@ -37,7 +37,7 @@ def open_console() -> Console:
 
 def echo(line: str = "") -> None:
     """Print a line."""
-    click.echo(safe_text.printed(line, sys.stdout))  # click itself would write UTF-8 where the encoding is ASCII
+    click.echo(safe_text.format_line(line, sys.stdout))  # click itself would write UTF-8 where the encoding is ASCII
 
 
 def echo_json(document: Any) -> None:

@@ -100,7 +100,7 @@ def plan(
     from maskedbandits import planner
     from maskedbandits.planner.inputs import EPSILONS
 
-    can_draw = not extras.missing()
+    can_draw = not extras.list_missing()
     if can_draw:
         make_folder(out)
     progress = SlowProgress()
@@ -178,7 +178,7 @@ def show(result: Plan, folder: Path | None, json_wanted: bool) -> None:
     if json_wanted:
         echo_json({**text.to_json(result), "figures": figures})
     elif folder is None:
-        echo(f"No figure: {' and '.join(extras.missing())} missing: pip install 'maskedbandits[experiments]'")
+        echo(f"No figure: {' and '.join(extras.list_missing())} missing: pip install 'maskedbandits[experiments]'")
     else:
         echo(f"Figure: {' and '.join(figures)}")
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from maskedbandits._util.safe_text import counted
+from maskedbandits._util.safe_text import format_count
 from maskedbandits.cli.output import SlowProgress, echo, echo_json
 from maskedbandits.cli.storage import StoreOptions, find_experiments, open_for_verb, store_options
 from maskedbandits.cli.verb import Failure, Verb, json_option
@@ -92,7 +92,7 @@ def format_result(result: ReplayResult) -> str:
     claims += [f"{claim.source} at {claim.seq} CONTRADICTS the log" for claim in result.contradicting]
     claims += [f"{claim.source} at {claim.seq} is BEYOND THE END of the log" for claim in result.out_of_reach]
     verdicts = "; ".join(claims) or "nothing to compare with"
-    size = f"{counted(result.seq, 'event')}, {counted(result.reports, 'report')}"
+    size = f"{format_count(result.seq, 'event')}, {format_count(result.reports, 'report')}"
     return f"{result.name}: {size}, state {result.digest[:16]}: {verdicts}"
 
 

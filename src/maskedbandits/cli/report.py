@@ -55,7 +55,7 @@ def report(
         raise UserError(f"--json and --{table_format} are two documents: ask for one of them")
     if table_format is not None and names:
         raise UserError(f"--problem is for what is drawn, and --{table_format} draws nothing: leave one of them out")
-    extras.need("report")
+    extras.require("report")
     from maskedbandits.experiments.results import load
 
     results = load(folder)
@@ -90,7 +90,7 @@ def write_table(results: Results, table_format: str, out: Path | None) -> None:
 
     write = choose_writer(results, table_format)
     if missing := describe_unfinished(results):
-        click.echo(safe_text.printed(f"maskedbandits: {missing}", sys.stderr), err=True)
+        click.echo(safe_text.format_line(f"maskedbandits: {missing}", sys.stderr), err=True)
     if out is not None:
         write_whole(out, write)
         return
@@ -110,7 +110,7 @@ def choose_writer(results: Results, table_format: str) -> Callable[[IO[bytes]], 
     from maskedbandits.experiments import dataframe
 
     if table_format == "parquet":
-        extras.need("--parquet", extras.PARQUET, "parquet")
+        extras.require("--parquet", extras.PARQUET, "parquet")
         return lambda stream: dataframe.write_parquet(results.cells, stream)
     return lambda stream: dataframe.write_csv(results.cells, stream)
 

@@ -66,9 +66,9 @@ def run(
     Prints a table; leaves figures, a page and the results in a folder. Each cell (a policy on a problem at
     one epsilon) is saved when it is finished: after Ctrl-C the same command goes on from there.
     """
-    extras.need("run")
+    extras.require("run")
     from maskedbandits import experiments
-    from maskedbandits._util.signals import caught_signals
+    from maskedbandits._util.signals import catch_signals
     from maskedbandits.experiments import backends
     from maskedbandits.experiments.progress_bar import choose_watcher
 
@@ -77,7 +77,7 @@ def run(
     experiment = dataclasses.replace(experiment, file=path_to_text(file))
     folder = make_folder(out or Path("results") / file.stem)
     command = format_command(file, out, runs, seed)
-    with choose_watcher(quiet=no_progress) as watcher, caught_signals() as signals:
+    with choose_watcher(quiet=no_progress) as watcher, catch_signals() as signals:
         try:
             results = experiments.run(
                 experiment, folder, watcher, command=command, fresh=fresh, backend=workers_backend

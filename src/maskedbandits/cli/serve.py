@@ -13,7 +13,7 @@ from maskedbandits._util import extras
 from maskedbandits.cli.output import echo
 from maskedbandits.cli.verb import Verb
 
-HAS_SERVICE = not extras.missing(("msgspec",))
+HAS_SERVICE = not extras.list_missing(("msgspec",))
 METAVARS = {"storage": "URL"}
 
 
@@ -52,7 +52,7 @@ def serve(config: Path | None, **flags: Any) -> None:
     A flag counts more than a variable such as MASKEDBANDITS_PORT, and that more than the file. It listens at once;
     /readyz tells when machine code is loaded and logs are read. What it has acknowledged is on disk, however it ends.
     """
-    extras.need("serve", extras.SERVICE, "service")
+    extras.require("serve", extras.SERVICE, "service")
     from maskedbandits.service.server import main as serving
     from maskedbandits.service.server.settings import load_settings
 

@@ -43,7 +43,7 @@ def resolve_url(options: StoreOptions) -> Iterator[str]:
     """Yield the URL of the store; an unavailable store ends in one line."""
     from maskedbandits._util import extras
 
-    extras.need("storage", extras.SERVICE, "service")
+    extras.require("storage", extras.SERVICE, "service")
     from maskedbandits.service.server.settings import load_settings
     from maskedbandits.service.storage import StoreUnavailable
 
@@ -58,7 +58,7 @@ def open_for_verb(options: StoreOptions, verb: str, *, create: bool = False) -> 
     """Open the store for a verb."""
     from maskedbandits._util import extras
 
-    extras.need(verb, extras.SERVICE, "service")
+    extras.require(verb, extras.SERVICE, "service")
     from maskedbandits.service.storage import open_store
 
     with resolve_url(options) as url, open_store(url, create=create) as store:

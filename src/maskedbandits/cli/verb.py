@@ -74,7 +74,7 @@ def escape_errors() -> Iterator[None]:
     except click.exceptions.NoArgsIsHelpError:
         raise  # the help has several lines, without texts of users
     except click.ClickException as error:
-        error.message = safe_text.printed(error.message, sys.stderr)  # type: ignore[misc]  # click declares it final
+        error.message = safe_text.format_line(error.message, sys.stderr)  # type: ignore[misc]  # click declares it final
         raise
 
 

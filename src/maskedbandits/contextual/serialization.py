@@ -9,7 +9,7 @@ import numpy as np
 
 from maskedbandits import _validation
 from maskedbandits._numba.state import select_state
-from maskedbandits._util.files import MOST, refuse_more
+from maskedbandits._util.files import MAX_DESCRIPTION_BYTES, refuse_more
 from maskedbandits.contextual.hierarchy import Grouping
 from maskedbandits.contextual.policy import LEARNED, Contextual
 from maskedbandits.corruption import RandomizedResponse
@@ -59,7 +59,7 @@ class _ContextualSerializer(serialization.Serializer[Contextual]):
     def read(self, about: dict[str, Any], file: Any, sizes: Mapping[str, int], *, exact: bool) -> _Contents:
         """Return the contents of an archive."""
         kind = _kind_of(about)
-        refuse_more(sizes, ("own", *LEARNED), MOST)
+        refuse_more(sizes, ("own", *LEARNED), MAX_DESCRIPTION_BYTES)
         learned = {key: np.array(file[key]) for key in LEARNED}
         epsilon, shares, grouping = _read_grouping(about, learned["named"].size)
         state = serialization.read_state(kind, file, sizes, sum(grouping.sizes))

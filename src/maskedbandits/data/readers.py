@@ -364,7 +364,7 @@ def is_parquet(file: Path) -> bool:
 @contextmanager
 def open_parquet(file: Path, progress: Progress) -> Iterator[tuple[list[str], SelectColumns]]:
     """Yield the names of the columns, and a function that selects columns."""
-    extras.need("a Parquet file", extras.PARQUET, extra="parquet")
+    extras.require("a Parquet file", extras.PARQUET, extra="parquet")
     from pyarrow import parquet
 
     with open_file(file) as stream:

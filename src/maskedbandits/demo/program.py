@@ -23,7 +23,7 @@ from pathlib import Path
 
 import uvicorn
 
-from maskedbandits._util.signals import heard
+from maskedbandits._util.signals import handle_signals
 from maskedbandits.demo.crowd import Crowd, ServiceClient
 from maskedbandits.demo.site import Site
 from maskedbandits.errors import UserError
@@ -43,7 +43,7 @@ def run(port: int, seconds: float | None, *, open_browser: bool, say: Callable[[
     site = Site()
     config = uvicorn.Config(site.app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=1)
     server = Server(config, site.end)
-    hearing = heard(server.end, signal.SIGINT, signal.SIGTERM)
+    hearing = handle_signals(server.end, signal.SIGINT, signal.SIGTERM)
     with hearing, tempfile.TemporaryDirectory(prefix="maskedbandits-demo-") as folder:
         say(f"Open {address} in a browser. Ctrl-C ends it, and leaves nothing behind.")
         if open_browser and _has_screen():

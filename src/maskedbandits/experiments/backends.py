@@ -209,7 +209,7 @@ class Ray:
     """Workers of a Ray cluster, whose nodes all have maskedbandits installed, or of this machine."""
 
     def __init__(self, workers: int | None = None, address: str | None = None) -> None:
-        extras.need("--backend ray", ["ray"], "ray")
+        extras.require("--backend ray", ["ray"], "ray")
         self.wanted, self.address = workers, address
         self.workers = 0
         self.open: dict[Any, Load] = {}

@@ -80,7 +80,7 @@ def build_frame(cells: Sequence[Cell], library: str | None = None) -> Any:
     """Return the table as a data frame of a library, by default the first that is installed."""
     if library is not None and library not in LIBRARIES:
         raise UserError(f"no frames of {library!r}{suggest_nearest(library, LIBRARIES)}")
-    installed = [name for name in LIBRARIES if not extras.missing([name]) and library in (None, name)]
+    installed = [name for name in LIBRARIES if not extras.list_missing([name]) and library in (None, name)]
     if not installed:
         raise UserError(f"a frame needs {library or 'pandas or polars'}: pip install {library or 'pandas'}")
     table = build_columns(cells, max_groups(cells))
@@ -127,7 +127,7 @@ def write_csv(cells: Sequence[Cell], stream: IO[bytes]) -> None:
 
 def write_parquet(cells: Sequence[Cell], stream: IO[bytes]) -> None:
     """Write the table as Parquet, with a row group for each cell."""
-    extras.need("Parquet", extras.PARQUET, "parquet")
+    extras.require("Parquet", extras.PARQUET, "parquet")
     arrow, parquet = (importlib.import_module(name) for name in ("pyarrow", "pyarrow.parquet"))
     whole, text, number = arrow.int64(), arrow.dictionary(arrow.int32(), arrow.string()), arrow.float64()
     groups = max_groups(cells)

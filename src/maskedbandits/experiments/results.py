@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from maskedbandits._util.cached_property import lockfree_cached_property
-from maskedbandits._util.files import HEADERS, MOST, archive, refuse_more, unpacked_sizes
+from maskedbandits._util.files import MAX_DESCRIPTION_BYTES, MAX_HEADER_BYTES, archive, refuse_more, unpacked_sizes
 from maskedbandits._util.files import write_whole as write_whole
 from maskedbandits.errors import DAMAGED, UserError, abbreviate, check_number
 from maskedbandits.experiments import validation
@@ -339,11 +339,11 @@ def _read_outcome(path: Path, stream: IO[bytes]) -> CellOutcome:
     try:
         sizes = unpacked_sizes(stream)
         with np.load(stream, allow_pickle=False) as stored:
-            refuse_more(sizes, ["facts"], MOST)
+            refuse_more(sizes, ["facts"], MAX_DESCRIPTION_BYTES)
             facts = json.loads(str(stored["facts"]))
             _refuse_other_format(path, facts["format"])
             wanted = [*ARRAYS, *(name for name in OPTIONAL_ARRAYS if name in sizes)]
-            refuse_more(sizes, wanted, validation.count_bytes(facts["question"]) + HEADERS)
+            refuse_more(sizes, wanted, validation.count_bytes(facts["question"]) + MAX_HEADER_BYTES)
             arrays = {name: stored[name] for name in wanted}
         seconds, spent = facts["seconds"], facts.get("kernel_seconds")
         validation.check_outcome(facts["question"], seconds, arrays)

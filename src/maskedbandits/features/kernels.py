@@ -10,7 +10,7 @@ from maskedbandits._numba.jit import compiled, dispatch, entry, inlined
 from maskedbandits._numba.state import Floats, Ints
 from maskedbandits.math import rng
 from maskedbandits.math.linalg import dot
-from maskedbandits.math.logistic import masked, sigmoid
+from maskedbandits.math.logistic import masked_sigmoid, sigmoid
 from maskedbandits.policies.kernels import Tally
 
 
@@ -89,7 +89,7 @@ def advance(state: Any, world: FeaturedWorld, checkpoints: Ints, tally: Tally, u
         weights = world.weights[segment]
         _draw_features(state.rng, x)
         arm = choose(state, x)
-        one, _, _ = masked(dot(weights[arm], x), world.p00, world.p11)
+        one, _, _ = masked_sigmoid(dot(weights[arm], x), world.p00, world.p11)
         observe(state, x, arm, 1.0 if rng.uniform(state.rng) < one else 0.0)
         regret = _regret_of(weights, x, arm)
         tally.total[0] += regret

@@ -29,7 +29,7 @@ from maskedbandits._numba.jit import inlined
 from maskedbandits._numba.state import Floats, Ints, Param, Words, param
 from maskedbandits.math import rng
 from maskedbandits.math.linalg import add_square, dot, form, times
-from maskedbandits.math.logistic import masked, sigmoid
+from maskedbandits.math.logistic import masked_sigmoid, sigmoid
 from maskedbandits.policies.validation import between
 
 MODERATION = math.pi / 8.0  # MacKay 1992: flattens a logistic function to its mean over a normal law
@@ -96,7 +96,7 @@ def observe(state: State, x: Floats, arm: int, feedback: float) -> None:
     mean, covariance, gain = state.means[arm], state.covariances[arm], state.scratch
     times(covariance, x, gain)
     shrink = 1.0 / math.sqrt(1.0 + MODERATION * max(dot(gain, x), 0.0))
-    one, zero, slope = masked(shrink * dot(mean, x), state.p00, state.p11)
+    one, zero, slope = masked_sigmoid(shrink * dot(mean, x), state.p00, state.p11)
     step = shrink * slope / (one * zero)
     for index in range(x.size):
         mean[index] += gain[index] * step * (feedback - one)

@@ -8,7 +8,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from maskedbandits._util.files import HEADERS, refuse_more
+from maskedbandits._util.files import MAX_HEADER_BYTES, refuse_more
 from maskedbandits.corruption import RandomizedResponse
 from maskedbandits.features.policy import MODULES, Featured, make_featured
 from maskedbandits.math import rng
@@ -42,7 +42,7 @@ class _FeaturedSerializer(serialization.Serializer[Featured]):
         """Return the policy of an archive."""
         policy = _build_initial(about)
         for key, array in _saved_arrays(policy._state).items():
-            refuse_more(sizes, (key,), array.nbytes + HEADERS)
+            refuse_more(sizes, (key,), array.nbytes + MAX_HEADER_BYTES)
             _fill(key, array, file[key])
         return policy
 

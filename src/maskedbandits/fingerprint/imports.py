@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
-ABSENT = {"ImportError", "ModuleNotFoundError", "Exception", "BaseException"}  # what an absent module raises
+ABSENT = {"ImportError", "ModuleNotFoundError", "Exception", "BaseException"}  # errors that an absent module raises
 LOADERS = {"import_module", "__import__"}
 HIDDEN = {"exec_module", "load_module", "run_path", "run_module", "spec_from_file_location", "SourceFileLoader"}
 
@@ -18,7 +18,7 @@ class Import:
     names: tuple[str, ...] = ()
     level: int = 0  # how many dots there are before its name
     optional: bool = False  # whether the module may be absent
-    unknown: str = ""  # why it is not known what is imported
+    unknown: str = ""  # why the module cannot be determined
 
 
 @lru_cache(maxsize=1 << 12)
@@ -34,7 +34,7 @@ def read_imports(source: bytes) -> tuple[Import, ...]:
 
 
 class _Reader(ast.NodeVisitor):
-    """Goes through a source."""
+    """Visits the nodes of a source."""
 
     def __init__(self) -> None:
         self.found: list[Import] = []
@@ -48,17 +48,17 @@ class _Reader(ast.NodeVisitor):
         self._optional -= optional
 
     def visit_Import(self, node: ast.Import) -> None:
-        """Take note of ``import a.b``."""
+        """Note ``import a.b``."""
         self.found += [Import(each.name, optional=bool(self._optional)) for each in node.names]
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
-        """Take note of ``from a import b``."""
+        """Note ``from a import b``."""
         names = tuple(each.name for each in node.names)
         self.found.append(Import(node.module or "", names, node.level, bool(self._optional)))
         self._loaders |= {each.asname or each.name for each in node.names if each.name in LOADERS | HIDDEN}
 
     def visit_Try(self, node: ast.Try) -> None:
-        """Look for handlers of what an absent module raises."""
+        """Look for handlers of the errors that an absent module raises."""
         handled = any(each.type is None or _names(each.type) & ABSENT for each in node.handlers)
         self._visit_optional(node.body, optional=handled)
         self._visit_optional([*node.handlers, *node.orelse, *node.finalbody], optional=False)
@@ -70,21 +70,22 @@ class _Reader(ast.NodeVisitor):
         self._visit_optional(node.body, optional="suppress" in names and bool(names & ABSENT))
 
     def visit_If(self, node: ast.If) -> None:
-        """Look for what only type checkers import."""
+        """Look for imports of type checkers alone."""
         self.visit(node.test)
         self._visit_optional(node.body, optional="TYPE_CHECKING" in _names(node.test))
         self._visit_optional(node.orelse, optional=False)
 
     def visit_Call(self, node: ast.Call) -> None:
-        """Take note of modules that are imported by a call."""
+        """Note modules that are imported by a call."""
         called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
         if called in HIDDEN or (called == "exec" and isinstance(node.func, ast.Name)):
             self.found.append(Import("", unknown=f"runs code that {called} finds"))
         elif called in self._loaders:
-            self.found.append(self._loaded(node))
+            self.found.append(self._read_call(node))
         self.generic_visit(node)
 
-    def _loaded(self, node: ast.Call) -> Import:
+    def _read_call(self, node: ast.Call) -> Import:
+        """Return the import of a call such as ``import_module("a.b")``."""
         first = node.args[0] if node.args else None
         if not isinstance(first, ast.Constant) or not isinstance(first.value, str) or len(node.args) > 1:
             return Import("", unknown="imports a module whose name is not written in it")

@@ -1,4 +1,4 @@
-"""Where code of your own comes from: one digest of its sources and of what it is in memory."""
+"""The origin of your own code: one digest of its sources and of its functions and values in memory."""
 
 import hashlib
 import sys
@@ -15,10 +15,10 @@ Root = tuple[Any, Iterable[str] | None]  # a module with names in it, or a funct
 
 @dataclass(frozen=True)
 class Origin:
-    """Where code comes from; nothing of it is your own if there is no digest."""
+    """The origin of code; without a digest, all of it belongs to this package."""
 
     digest: str = ""
-    doubt: str = ""  # why nothing that depends on it may be stored, if it may not
+    doubt: str = ""  # why results that depend on it may not be stored, or empty
     sources: str = ""  # a digest of the files alone
     modules: tuple[str, ...] = ()  # the names of all modules of your own behind it
     kernels: tuple[Any, ...] = field(default=(), compare=False)  # compiled functions of your own
@@ -26,12 +26,12 @@ class Origin:
     _roots: tuple[Root, ...] = field(default=(), compare=False)
 
     def has_changed(self) -> bool:
-        """Tell whether the code in memory is another by now, as after a cell was run again or a module reloaded."""
+        """Tell whether the code in memory has changed, for example by running a cell again or reloading a module."""
         return bool(self._roots) and _describe(self._roots).digest != self._values
 
 
 def trace(*roots: Root) -> Origin:
-    """Return where some code comes from: modules with the names in them that count, or functions and classes."""
+    """Return the origin of code: of modules, each with the names that count, or of functions and classes."""
     own = tuple(root for root in roots if _is_own(root[0]))
     if not own:
         return Origin()

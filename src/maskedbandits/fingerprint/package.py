@@ -1,4 +1,4 @@
-"""The part of a key that this package decides: its sources, the versions of what it is built on, and the processor."""
+"""The part of a key that depends on this package: its sources, the versions of libraries, and the processor."""
 
 import hashlib
 import os
@@ -17,13 +17,13 @@ SETTINGS = ("OPT", "BOUNDSCHECK", "DEBUGINFO_DEFAULT", "ENABLE_AVX", "LOOP_VECTO
 
 @dataclass(frozen=True)
 class Use:
-    """What a key is for, and which files of the package cannot matter to it."""
+    """A purpose of keys, and the files of the package that do not matter to it."""
 
     excluded: tuple[str, ...]
     processor: bool  # whether another processor or setting of the compiler makes it invalid
 
 
-# Modules that define kernels count, and all that they import. No excluded file is among them: tests follow imports.
+# Modules that define kernels count, and everything that they import. Tests follow the imports: none is excluded.
 MACHINE_CODE = Use(
     excluded=(
         *("__main__.py", "cli", "demo", "planner", "report", "service"),  # above the kernels: they call or show
@@ -37,25 +37,25 @@ MACHINE_CODE = Use(
     processor=True,
 )
 
-# The processor does not count: a seed gives the same numbers on every machine, and another one may go on with a folder.
+# The processor does not count: a seed gives the same numbers on every machine, so another one may continue a run.
 CELLS = Use(
     excluded=(
         *("__main__.py", "cli", "demo", "report", "service"),  # above the experiments: they call or show
-        *("experiments/dataframe.py", "experiments/progress_bar.py"),  # show what cells hold
+        *("experiments/dataframe.py", "experiments/progress_bar.py"),  # show cells
         "py.typed",  # empty
     ),
     processor=False,
 )
 
-# A state is folded from events by service/state.py. Nothing that it imports is excluded: tests follow the imports.
+# service/state.py computes a state from events. Tests follow its imports: none is excluded.
 SNAPSHOTS = Use(
     excluded=(
         *("__main__.py", "cli", "demo", "planner", "report"),  # above the service
         *("experiments", "simulation"),  # simulate
-        *("device", "data"),  # not imported by a fold
+        *("device", "data"),  # not imported by service/state.py
         *(f"_util/{name}.py" for name in ("extras", "progress", "safe_text")),  # likewise
         "py.typed",  # empty
-        # The rest of the service: it asks a state, stores it, or shows it.
+        # The rest of the service: it reads, stores or shows a state.
         *(f"service/{name}" for name in ("dashboard", "evaluation", "server", "storage")),
         *(
             f"service/{name}.py"
@@ -74,7 +74,7 @@ SNAPSHOTS = Use(
 def package_key(use: Use) -> str:
     """Return the key of this process, or nothing if the package's sources cannot be read.
 
-    The first call decides: this process does not run what is edited later.
+    The first call decides, since this process does not run later edits.
     """
     found = first_hash(use)
     return found and hashlib.sha256(f"{found} {list(_versions(use))}".encode()).hexdigest()
@@ -82,12 +82,12 @@ def package_key(use: Use) -> str:
 
 @cache
 def first_hash(use: Use) -> str:
-    """Return a digest of the sources as they were when this process first asked, which it runs."""
+    """Return a digest of the sources at the first call, which are those that this process runs."""
     return hash_package(use)
 
 
 def package_has_changed(use: Use) -> bool:
-    """Tell whether the sources have been edited since the key was made."""
+    """Tell whether the sources have been edited since the key was computed."""
     return hash_package(use) != first_hash(use)
 
 
@@ -107,20 +107,20 @@ def hash_package(use: Use, package: Path | None = None) -> str:
 
 
 def list_files(use: Use, package: Path) -> Iterator[Path]:
-    """Yield all files of a package but those that are excluded, and what interpreters and editors leave there."""
+    """Yield all files of a package except excluded ones and those of interpreters and editors."""
     excluded = {str(package / name) for name in use.excluded}
     for folder, inner, names in os.walk(package):
         inner[:] = [each for each in inner if each != "__pycache__" and f"{folder}{os.sep}{each}" not in excluded]
         for name in names:
             path = f"{folder}{os.sep}{name}"
-            is_left = name.startswith((".", "#")) or name.endswith("~")  # by an editor: nothing imports such a name
+            is_left = name.startswith((".", "#")) or name.endswith("~")  # by an editor: such a name cannot be imported
             if not is_left and path not in excluded and os.path.isfile(path):  # noqa: PTH113 -- thrice as fast
                 yield Path(path)
 
 
 def _versions(use: Use) -> Iterator[str]:
-    """Yield the versions of what the package is built on."""
-    yield sys.version if use.processor else sys.version.split()[0]  # without who has built it, and when
+    """Yield the versions of Python and the libraries, and if they count, the processor and settings of the compiler."""
+    yield sys.version if use.processor else sys.version.split()[0]  # without its build
     for library in LIBRARIES:
         yield f"{library} {version_of(library)}"
     if use.processor:
@@ -133,7 +133,7 @@ def _versions(use: Use) -> Iterator[str]:
 
 
 def version_of(library: str) -> str:
-    """Return the version of a library: of the one that is imported, if it is."""
+    """Return the version of a library: of the imported one, if there is one."""
     loaded = getattr(sys.modules.get(library), "__version__", None)
     if isinstance(loaded, str):
         return loaded

@@ -1,8 +1,8 @@
-"""The source files behind modules of your own: theirs, and those of all that they import and that is your own, too.
+"""The source files of your own modules, and of all your own modules that they import.
 
-Plain folders and editable installs are your own. Installed packages are not, and of those the version counts. Imports
-are read from the source, also those inside functions, so nothing is executed to find them. What loaded modules refer to
-is followed as well. Where an import cannot be followed there is a doubt, and nothing that depends on it may be stored.
+Plain folders and editable installs are your own. Installed packages are not: only their version counts. Imports are
+read from the source, also those inside functions, so nothing is executed to find them. References of loaded modules are
+followed as well. If an import cannot be followed, the sources are in doubt and nothing that depends on them is stored.
 """
 
 import importlib.util
@@ -24,12 +24,12 @@ OURS, STANDARD, INSTALLED, OWN = "ours", "standard", "installed", "own"
 INSTALLED_IN = {"site-packages", "dist-packages"}
 EVERYTHING = Use(excluded=(), processor=False)
 
-_first_seen: dict[str, bytes] = {}  # contents of files by path: as they were last before their modules were loaded
+_first_seen: dict[str, bytes] = {}  # contents of files by path, last read before their modules were loaded
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a module is: its name, its file or nothing, folders of submodules, and the package of relative imports."""
+    """The location of a module: its name, its file if any, folders of submodules, and its package."""
 
     name: str
     path: str
@@ -45,12 +45,12 @@ class Place:
 
     @property
     def label(self) -> str:
-        """The name of its file, for people."""
+        """The name of its file, for messages."""
         return Path(self.path).name or self.name
 
     @property
     def owner(self) -> str:
-        """Whose it is: ours, of the standard library, installed, or your own."""
+        """Its owner: this package, the standard library, an installed package, or you."""
         if self.path or self.folders:
             return owner_of(self.path or self.folders[0])
         return STANDARD if self.loader in (BuiltinImporter, FrozenImporter) else OWN
@@ -66,18 +66,18 @@ class Sources:
 
 
 def place_of(module: ModuleType) -> Place:
-    """Return where a loaded module is."""
-    parts = vars(module)  # getattr would call a module's own __getattr__, which may warn or fail
+    """Return the location of a loaded module."""
+    parts = vars(module)  # getattr would call the module's __getattr__, which may warn or fail
     spec = parts.get("__spec__")
     path = parts.get("__file__") or (spec.origin if spec is not None and spec.has_location else None)
     folders = tuple(str(each) for each in parts.get("__path__", ()))
-    name = spec.name if spec is not None else module.__name__  # a script is __main__, and may have a name of its own
+    name = spec.name if spec is not None else module.__name__  # a script is __main__, but its spec may have a name
     package = parts.get("__package__") or (name if folders else name.rpartition(".")[0])
     return Place(name, path or "", folders, package, spec.loader if spec is not None else None, module)
 
 
 def _place_in(spec: ModuleSpec) -> Place:
-    """Return where a module is that is not loaded."""
+    """Return the location of a module that is not loaded."""
     path = spec.origin if spec.has_location and spec.origin else ""
     folders = tuple(spec.submodule_search_locations or ())
     return Place(spec.name, path, folders, spec.name if folders else spec.name.rpartition(".")[0], spec.loader)
@@ -85,7 +85,7 @@ def _place_in(spec: ModuleSpec) -> Place:
 
 @cache
 def owner_of(path: str) -> str:
-    """Return whose a file or folder is."""
+    """Return the owner of a file or folder."""
     real = Path(os.path.realpath(path))
     if real.is_relative_to(os.path.realpath(HERE)):
         return OURS
@@ -97,13 +97,13 @@ def owner_of(path: str) -> str:
 
 
 @cache
-def _counted() -> frozenset[str]:
-    """Return the files of this package that count wherever something is stored."""
+def _list_machine_code_files() -> frozenset[str]:
+    """Return the files of this package that count in every key."""
     return frozenset(os.path.realpath(each) for each in list_files(MACHINE_CODE, HERE))
 
 
 def collect_sources(modules: Iterable[ModuleType]) -> Sources:
-    """Return the sources behind some modules; they are your own even if they are installed."""
+    """Return the sources of some modules, which are your own even if they are installed."""
     return _Walk([place_of(module) for module in modules]).sources
 
 
@@ -112,7 +112,7 @@ class _Walk:
 
     def __init__(self, roots: list[Place]) -> None:
         self.sources = Sources()
-        self._own = {root.top for root in roots}  # an installed package of yours is yours as a whole
+        self._own = {root.top for root in roots}  # all of an installed package is your own if one of its modules is
         self._roots = {root.name for root in roots}
         self._todo, self._seen = roots, set[str]()
         while self._todo and not self.sources.doubt:
@@ -131,11 +131,11 @@ class _Walk:
             self._todo += _parents(place.name)
             for each in read_imports(content):
                 self._resolve(each, place)
-            self._todo += _referred_to(place.module) if place.module is not None else ()
+            self._todo += _list_references(place.module) if place.module is not None else ()
         elif place.owner == INSTALLED:
             self.sources.versions[place.top] = version_of(place.top)
-        elif place.owner == OURS and place.path and os.path.realpath(place.path) not in _counted():
-            self.sources.files["maskedbandits"] = hash_package(EVERYTHING).encode()  # what it imports counts, too
+        elif place.owner == OURS and place.path and os.path.realpath(place.path) not in _list_machine_code_files():
+            self.sources.files["maskedbandits"] = hash_package(EVERYTHING).encode()  # its imports count, too
 
     def _read(self, place: Place) -> bytes:
         """Return the source of a module; a package may have none."""
@@ -157,7 +157,7 @@ class _Walk:
     def _doubt_if_edited(self, place: Place, content: bytes) -> None:
         """Doubt a module that this process loaded from an earlier version of its file.
 
-        Roots are compared as they are in memory (``values.py``). Other modules are known by their files alone.
+        Roots are compared in memory (``values.py``), other modules by their files alone.
         """
         if place.module is None:
             _first_seen[place.path] = content
@@ -165,7 +165,7 @@ class _Walk:
             self.sources.doubt = f"{place.label} was edited after it was imported: start a new process"
 
     def _resolve(self, each: Import, place: Place) -> None:
-        """Follow an import, or doubt."""
+        """Follow an import, or note a doubt."""
         if each.unknown:
             self.sources.doubt = f"{place.label} {each.unknown}"
             return
@@ -189,14 +189,14 @@ class _Walk:
 
 
 def _parents(name: str) -> Iterator[Place]:
-    """Yield where the packages around a loaded module are: Python executes them before it."""
+    """Yield the locations of the packages around a loaded module: Python executes them first."""
     while name := name.rpartition(".")[0]:
         if isinstance(module := sys.modules.get(name), ModuleType):
             yield place_of(module)
 
 
 def _find(name: str, parent: Place | None) -> Place | None:
-    """Return where a module is, without executing anything."""
+    """Return the location of a module, without executing anything."""
     module = sys.modules.get(name)
     if isinstance(module, ModuleType):
         return place_of(module)
@@ -205,7 +205,7 @@ def _find(name: str, parent: Place | None) -> Place | None:
     for finder in sys.meta_path:
         try:
             spec = finder.find_spec(name, None if parent is None else list(parent.folders))
-        except Exception:  # noqa: S112 -- a finder of somebody else's
+        except Exception:  # noqa: S112 -- a finder may be anyone's
             continue
         if spec is not None:
             return _place_in(spec)
@@ -220,8 +220,8 @@ def _submodules(package: Place | None) -> Iterator[str]:
                 yield path.stem
 
 
-def _referred_to(module: ModuleType) -> Iterator[Place]:
-    """Yield where the modules are that a loaded module's names lead to."""
+def _list_references(module: ModuleType) -> Iterator[Place]:
+    """Yield the locations of the modules that a loaded module refers to."""
     for value in list(vars(module).values()):
         found = value
         if isinstance(value, (type, FunctionType)) or "py_func" in getattr(value, "__dict__", ()):

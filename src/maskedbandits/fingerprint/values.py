@@ -1,7 +1,7 @@
-"""Code as it is in memory, as a digest: functions, what they refer to, and the values of that.
+"""A digest of code in memory: functions, and the objects and values that they refer to.
 
-This is what is compiled and played, whatever the file says by now: a notebook's cell has no file, and a file may have
-been edited since it was imported. Two processes that loaded the same code get the same digest.
+This code is compiled and played, and its file may differ: a notebook's cell has no file, and a file may have been
+edited since it was imported. Two processes that load the same code get the same digest.
 """
 
 import copyreg
@@ -32,9 +32,9 @@ PLAIN = (type(None), type(...), type(NotImplemented), bool, int, float, complex,
 COLLECTIONS = (tuple, list, dict, MappingProxyType, set, frozenset)
 NAMED = (BuiltinFunctionType, GetSetDescriptorType, MemberDescriptorType, MethodDescriptorType, WrapperDescriptorType)
 WRAPPED = (MethodType, staticmethod, classmethod, property, functools._lru_cache_wrapper)
-EMPTY = {"_thread", "threading", "weakref", "_weakref", "_weakrefset"}  # objects of these decide no number
-GENERATED = ("<string>", "<attrs generated")  # the files of methods that dataclasses, namedtuple and attrs make
-# Attributes of classes that say nothing of what they do, or are no plain values.
+EMPTY = {"_thread", "threading", "weakref", "_weakref", "_weakrefset"}  # objects of these modules affect no result
+GENERATED = ("<string>", "<attrs generated")  # file names of methods that dataclasses, namedtuple and attrs generate
+# Attributes of classes that do not affect their behaviour, or are not plain values.
 BESIDE = {
     *("__dict__", "__weakref__", "__module__", "__doc__", "__qualname__", "__firstlineno__", "__static_attributes__"),
     *("__annotations_cache__", "_abc_impl"),
@@ -42,12 +42,12 @@ BESIDE = {
 
 
 class Description:
-    """A digest of values, and the modules of your own that they lead to."""
+    """A digest of values, and your own modules that they refer to."""
 
     def __init__(self, tops: Iterable[str] = ()) -> None:
         self.tops = set(tops)  # installed packages that are your own
         self.modules: dict[str, ModuleType] = {}
-        self.kernels: list[Any] = []  # compiled functions of your own
+        self.kernels: list[Any] = []  # your own compiled functions
         self.doubt = ""
         self._hash = hashlib.sha256()
         self._seen: dict[int, int] = {}
@@ -55,7 +55,7 @@ class Description:
 
     @property
     def digest(self) -> str:
-        """The digest of all that was added."""
+        """The digest of everything added."""
         return self._hash.hexdigest()
 
     def _put(self, *words: str) -> None:
@@ -67,7 +67,7 @@ class Description:
         self.doubt = self.doubt or why
 
     def _is_own(self, module: ModuleType) -> bool:
-        """Tell whether a module is your own, and take note of it if it is."""
+        """Tell whether a module is your own, and note it if it is."""
         place = place_of(module)
         own = place.owner == OWN or (place.owner == INSTALLED and place.top in self.tops)
         if own:
@@ -75,11 +75,11 @@ class Description:
         return own
 
     def add(self, value: Any, *, member: bool = False) -> None:
-        """Add a value and all that it leads to; a member is one of a class."""
+        """Add a value and everything that it refers to; a member belongs to a class."""
         if type(value) in PLAIN:
             self._put(type(value).__name__, hex(value) if type(value) is int else repr(value))
             return
-        if type(value) in (tuple, frozenset):  # whether two that are equal are one object differs between processes
+        if type(value) in (tuple, frozenset):  # equal ones may be one object or two, depending on the process
             self._add_collection(value)
             return
         if id(value) in self._seen:
@@ -89,8 +89,8 @@ class Description:
         self._held.append(value)
         try:
             self._add(value, member)
-        except Exception:  # whatever somebody's object does when it is asked
-            self._opaque(value)
+        except Exception:  # an object may raise anything when it is inspected
+            self._add_opaque(value)
 
     def _add(self, value: Any, member: bool) -> None:
         if isinstance(value, ModuleType):
@@ -120,7 +120,7 @@ class Description:
     def _add_collection(self, value: Any) -> None:
         self._put(type(value).__qualname__, str(len(value)))
         if isinstance(value, (set, frozenset)):
-            self._put(*sorted(self._apart(each) for each in value))  # their order differs from process to process
+            self._put(*sorted(self._apart(each) for each in value))  # their order differs between processes
         elif isinstance(value, (tuple, list)):
             for each in value:
                 self.add(each)
@@ -130,7 +130,7 @@ class Description:
                 self.add(each)
 
     def _apart(self, value: Any) -> str:
-        """Return a digest of a value by itself."""
+        """Return a separate digest of a value."""
         other = Description(self.tops)
         other.add(value)
         self.modules |= other.modules
@@ -146,7 +146,7 @@ class Description:
             self._hash.update(value.tobytes())
 
     def _add_function(self, value: FunctionType, member: bool) -> None:
-        """Add a function: of your own all of it, of others the name, or what it has closed over."""
+        """Add a function: your own ones completely, others by their names or by the values in their closures."""
         name = str(value.__globals__.get("__name__"))
         home = sys.modules.get(name)
         self._put("function", name, value.__qualname__)
@@ -164,11 +164,11 @@ class Description:
         for cell in value.__closure__ or ():
             try:
                 self.add(cell.cell_contents, member=member)
-            except ValueError:  # it is empty still
+            except ValueError:  # it is still empty
                 self._put("empty")
 
     def _doubt_origin(self, value: FunctionType, home: ModuleType | None, member: bool) -> None:
-        """Doubt where a function comes from, unless that is its module's file, or it was made for its class."""
+        """Doubt the origin of a function unless it is in its module's file or was generated for its class."""
         file = value.__code__.co_filename
         is_in_file = home is not None and file == getattr(home, "__file__", None)
         if not is_in_file and not (member and file.startswith(GENERATED)):
@@ -184,7 +184,7 @@ class Description:
             self.add(constant)
 
     def _add_globals(self, value: FunctionType) -> None:
-        """Add what a function's names stand for."""
+        """Add the global values that a function uses."""
         names = _names_in(value.__code__)
         for name in sorted(name for name in names if name in value.__globals__):
             self._put("global", name)
@@ -195,7 +195,7 @@ class Description:
                 self.add(found)
 
     def add_module(self, module: ModuleType, names: Iterable[str] | None, above: frozenset[int] = frozenset()) -> None:
-        """Add some names of a module, or all that it defines; of modules of others, their names say all."""
+        """Add some names of your own module, or everything that it defines; other modules only by name."""
         self._put("module", module.__name__)
         if not self._is_own(module) or id(module) in above:
             return
@@ -223,7 +223,7 @@ class Description:
             self.add(vars(value)[key], member=True)
 
     def _add_kernel(self, value: Any, member: bool) -> None:
-        """Add a compiled function by what it was compiled from."""
+        """Add a compiled function by its Python function."""
         home = sys.modules.get(value.py_func.__module__)
         self._put("compiled", str(value.py_func.__module__), value.py_func.__qualname__)
         if home is not None and not self._is_own(home) and _by_name(home, value.py_func.__qualname__) is value:
@@ -244,7 +244,7 @@ class Description:
             for key in ("__func__", "__self__", "fget", "fset", "fdel", "__wrapped__"):
                 self.add(getattr(value, key, None), member=member)
             return
-        if kind.__module__.partition(".")[0] == "numba":  # their numbers differ from process to process
+        if kind.__module__.partition(".")[0] == "numba":  # their ids differ between processes
             self._put(str(value))
             return
         reduce = copyreg.dispatch_table.get(kind)
@@ -255,8 +255,8 @@ class Description:
         for part in reduced:
             self.add(list(part) if isinstance(part, Iterator) else part)
 
-    def _opaque(self, value: Any) -> None:
-        """Add an object that is known by its identity alone."""
+    def _add_opaque(self, value: Any) -> None:
+        """Add an object by its identity alone."""
         self._put("opaque", str(id(value)))
         self._doubt(f"it depends on an object that cannot be compared, of type {type(value).__qualname__}")
 
@@ -266,12 +266,12 @@ def _is_code(value: Any) -> bool:
 
 
 def _names_in(code: CodeType) -> set[str]:
-    """Return all names that a function uses, and the functions in it."""
+    """Return all names that a function and its inner functions use."""
     return set(code.co_names).union(*(_names_in(each) for each in code.co_consts if isinstance(each, CodeType)))
 
 
 def _by_name(home: ModuleType | None, qualname: str) -> Any:
-    """Return what a module has under a name, or nothing."""
+    """Return the object of a qualified name in a module, or None."""
     found: Any = home
     for part in qualname.split("."):
         found = getattr(found, part, None)

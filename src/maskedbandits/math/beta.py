@@ -1,4 +1,4 @@
-"""Draws from Beta distributions: as Thompson sampling needs them, many, with shapes of at least 1; and of any shape."""
+"""Draws from Beta distributions: quick ones for Thompson sampling, with shapes of at least 1, and any others."""
 
 import math
 
@@ -49,15 +49,15 @@ def draw_around(words: Words, mean: float, concentration: float) -> float:
     return 1.0 / (1.0 + math.exp(min(y - x, 700.0)))
 
 
-LARGE = 20.0  # shapes from which on a Beta distribution is a normal one, but for some skew
+LARGE = 20.0  # from these shapes on, a Beta distribution is nearly a normal one with some skew
 
 
 @compiled
 def draw_near(words: Words, a: float, b: float, width: float) -> float:
-    """Draw from Beta(a, b), and return what lies width times as far from the mean.
+    """Draw from Beta(a, b), and return a number that is ``width`` times as far from the mean.
 
-    Of large shapes a normal number is drawn, and bent to the skew of the Beta distribution (Cornish and Fisher 1937):
-    its mean is exact, its variance and third moment are so up to terms of the next order.
+    For large shapes it draws a normal number and corrects its skew (Cornish and Fisher 1937). The mean is exact; the
+    variance and the third moment are exact up to terms of the next order.
     """
     whole = a + b
     mean = a / whole

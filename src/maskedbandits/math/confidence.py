@@ -49,15 +49,15 @@ ROOM = 0.75  # r: an average over means as far apart as those of a uniform distr
 
 
 def radius(squares: float, delta: float) -> float:
-    """Return how far a sum of weighted feedbacks strays from its mean, at all times together but for delta."""
+    """Return a bound on the distance of a weighted sum from its mean, valid at all times with probability 1 - delta."""
     spread = 0.25 * squares + ROOM
     return math.sqrt(spread * (math.log(spread / ROOM) - 2.0 * math.log(delta)))
 
 
 def interval(count: float, total: float, delta: float) -> tuple[float, float]:
-    """Return an interval that keeps the mean at all times together, but for a probability of delta.
+    """Return an interval that contains the mean at all times with probability 1 - delta.
 
-    Where means vary, it meets the interval from the lowest to the highest of them.
+    If means vary, it overlaps the interval from the lowest to the highest of them.
     """
     return 1.0 - _upper(count, count - total, delta / 2.0), _upper(count, total, delta / 2.0)
 

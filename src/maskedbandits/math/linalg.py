@@ -1,4 +1,4 @@
-"""Small symmetric matrices, without memory of their own."""
+"""Small symmetric matrices; nothing here allocates memory."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,14 +13,14 @@ Matrix = NDArray[np.float64]
 def dot(one: Vector, other: Vector) -> float:
     """Return the sum of products."""
     total = 0.0
-    for place in range(one.size):
-        total += one[place] * other[place]
+    for index in range(one.size):
+        total += one[index] * other[index]
     return total
 
 
 @inlined
 def times(matrix: Matrix, vector: Vector, out: Vector) -> None:
-    """Write down a matrix times a vector."""
+    """Write a matrix times a vector to ``out``."""
     for row in range(vector.size):
         total = 0.0
         for column in range(vector.size):
@@ -30,7 +30,7 @@ def times(matrix: Matrix, vector: Vector, out: Vector) -> None:
 
 @inlined
 def form(matrix: Matrix, vector: Vector) -> float:
-    """Return the square of a vector's length as the matrix measures it: 0 where rounding has made it less."""
+    """Return v' M v, or 0 if rounding makes it negative."""
     total = 0.0
     for row in range(vector.size):
         for column in range(vector.size):
@@ -48,9 +48,10 @@ def add_square(matrix: Matrix, vector: Vector, factor: float) -> None:
 
 @compiled
 def invert(matrix: Matrix, least: float, out: Matrix) -> None:
-    """Write down the inverse of a matrix none of whose eigenvalues is below ``least``: by Gauss and Jordan, in place.
+    """Write the inverse of a matrix to ``out``, by Gauss-Jordan elimination.
 
-    No pivot is below that either (they are eigenvalues' bounds of Schur complements), but for rounding.
+    No eigenvalue of the matrix is below ``least``. Pivots are bounded by eigenvalues of Schur complements, so no pivot
+    is below it either, except by rounding.
     """
     size = matrix.shape[0]
     for row in range(size):

@@ -1,10 +1,10 @@
-"""The logistic function, and what randomised response makes of it: ``(1 - p00) sigma(-z) + p11 sigma(z)``."""
+"""The logistic function, alone and after randomised response: ``(1 - p00) sigma(-z) + p11 sigma(z)``."""
 
 import math
 
 from maskedbandits._numba.jit import inlined
 
-FAR = 30.0  # beyond it a reward is certain but for one in 10^13, and a slope of 0 would teach nothing
+FAR = 30.0  # beyond it a reward has a probability of 1 - 1e-13, and the slope would vanish
 
 
 @inlined
@@ -17,8 +17,8 @@ def sigmoid(z: float) -> float:
 
 
 @inlined
-def masked(z: float, p00: float, p11: float) -> tuple[float, float, float]:
-    """Return how likely a one is after the mask, how likely a zero, and the slope of the first in z."""
+def masked_sigmoid(z: float, p00: float, p11: float) -> tuple[float, float, float]:
+    """Return the probabilities of a one and of a zero after the mask, and the slope of the first in z."""
     near = min(max(z, -FAR), FAR)
     up, down = sigmoid(near), sigmoid(-near)
     one = (1.0 - p00) * down + p11 * up

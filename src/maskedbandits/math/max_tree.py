@@ -1,4 +1,4 @@
-"""A tournament over the arms: the highest score at the root, one path to mend when an arm's score changes.
+"""A tournament tree over the arms: the highest score is at the root, and a new score updates one path.
 
 Node 1 is the root, the children of node i are 2i and 2i + 1, the leaves begin at ``leaves`` (a power of two).
 Ties go to the left, that is, to the lowest arm.
@@ -13,11 +13,11 @@ from maskedbandits._numba.jit import compiled, inlined
 
 
 @inlined
-def place(values: NDArray[np.float64], winners: NDArray[np.int64], arm: int, value: float) -> None:
+def set_score(values: NDArray[np.float64], winners: NDArray[np.int64], arm: int, value: float) -> None:
     """Give an arm a new score.
 
-    The winner so far is carried up in registers, and each match is a selection rather than a branch: its outcome is a
-    coin toss for the processor too.
+    The winner so far stays in registers. Each match is a selection rather than a branch, since the processor cannot
+    predict its outcome.
     """
     node = (values.size >> 1) + arm
     values[node] = value
@@ -47,7 +47,7 @@ def fill(values: NDArray[np.float64], winners: NDArray[np.int64], arms: int, val
 
 @compiled
 def play_all(values: NDArray[np.float64], winners: NDArray[np.int64]) -> None:
-    """Play every match, once the leaves stand."""
+    """Play every match, once the leaves are set."""
     for node in range((values.size >> 1) - 1, 0, -1):
         better = 2 * node if values[2 * node] >= values[2 * node + 1] else 2 * node + 1  # on a tie the left child wins
         values[node] = values[better]

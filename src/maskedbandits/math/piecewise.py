@@ -1,8 +1,8 @@
 """The corruption of one arm, as the compiled code sees it: an increasing polyline and a flip.
 
-A decreasing g of a feedback is the increasing 1 - g of the flipped feedback, so kernels know increasing ones only: the
-policy flips what it observes. A polyline through the nodes (mean, feedback) is exact for randomised response
-(two nodes) and as close as its maker measured for any other g. Outside [0, 1] every g goes on as a straight line with
+A decreasing g of a feedback is the increasing 1 - g of the flipped feedback. So kernels only need increasing functions,
+and the policy flips the feedback. A polyline through the nodes (mean, feedback) is exact for randomised response
+(two nodes) and a measured approximation for any other g. Outside [0, 1] every g continues as a straight line with
 its secant slope g(1) - g(0).
 """
 

@@ -1,12 +1,12 @@
-"""Lots: the random numbers of policies and of simulated worlds, from a small generator whose state is four words.
+"""Random numbers of policies and of simulated problems, from a small generator whose state is four words.
 
-The generator is SFC64 (Doty-Humphrey's small fast chaotic generator), the one that numpy has under that name: from the
-same four words both draw the same. It is kept here because handing numpy's own over to compiled code takes longer than
-a step. Uniform, normal and Laplace numbers are made from its words as numpy makes them, too; normal ones by the
-ziggurat of 256 layers (Marsaglia and Tsang 2000, with the bits of Doornik 2005 used once), whose tables may differ from
-numpy's in their last digits.
+The generator is SFC64 (Doty-Humphrey's small fast chaotic generator). Numpy's generator of that name draws the same
+numbers from the same four words. It is written again here because passing numpy's to compiled code takes longer than a
+step. Uniform, normal and Laplace numbers follow numpy's algorithms, too; normal ones the ziggurat of 256 layers
+(Marsaglia and Tsang 2000, with the bits of Doornik 2005 used once), whose tables may differ from numpy's in their last
+digits.
 
-Nothing here protects anybody: what masks a person's answer is drawn from the operating system (``privacy``).
+Do not use it for privacy: masks of answers are drawn from the operating system (``privacy``).
 """
 
 import math
@@ -21,7 +21,7 @@ Words = NDArray[np.uint64]
 LAYERS = 256
 EDGE = 3.6541528853610088  # where the tail begins, with which all layers have the same area
 FRACTION = 52  # bits of a float's fraction
-# numba makes a float of a signed and an unsigned number: so all of them are unsigned
+# all unsigned: numba converts a signed with an unsigned number to a float
 _3, _9, _11, _24, _40 = (np.uint64(bits) for bits in (3, 9, 11, 24, 40))
 _ONE = np.uint64(1)
 _ALL = (1 << 64) - 1
@@ -30,7 +30,7 @@ _WHOLE = 1.0 / 9007199254740992.0  # 2^-53
 
 
 def _ziggurat() -> tuple[NDArray[np.uint64], NDArray[np.float64], NDArray[np.float64]]:
-    """Return, layer by layer: below what a fraction lies inside, the width of its last bit, and the height."""
+    """Return for each layer the limit of fractions inside, the width of the last bit, and the height."""
     edges = np.zeros(LAYERS)
     edges[-1] = EDGE
     height = math.exp(-0.5 * EDGE * EDGE)
@@ -48,13 +48,13 @@ INSIDE, WIDTHS, HEIGHTS = _ziggurat()
 
 
 def seed_words(seed: np.random.SeedSequence | int | None = None) -> Words:
-    """Return the four words that a seed gives; without one, the operating system's."""
+    """Return the four words that a seed gives; without a seed, from the operating system."""
     state = np.random.SFC64(seed).state
     return np.array(state["state"]["state"], dtype=np.uint64)
 
 
 def plain_word(words: Words) -> np.uint64:
-    """Draw 64 bits, without the compiler: numpy would complain of every sum that runs over, as sums here should."""
+    """Draw 64 bits without the compiler; numpy would warn of every overflow, which is intended here."""
     a, b, c, count = (int(each) for each in words)
     drawn = a + b + count & _ALL
     words[:] = b ^ b >> 11, c + (c << 3) & _ALL, ((c << 24 | c >> 40) & _ALL) + drawn & _ALL, count + 1
@@ -102,7 +102,7 @@ def normal(words: Words) -> float:
 
 @compiled
 def _tail(words: Words) -> float:
-    """Draw what lies beyond the edge (Marsaglia 1964)."""
+    """Draw from the tail beyond the edge (Marsaglia 1964)."""
     while True:
         beyond = -math.log1p(-uniform(words)) / EDGE
         y = -math.log1p(-uniform(words))

@@ -24,7 +24,7 @@ def to_lines(plan: Plan, width: int = MAX_WIDTH, encoding: str = "utf-8") -> lis
     """Return a plan as text: a table, the meaning of its columns, the privacy of reports, and the advice last."""
 
     def wrap(text: str, hanging: int = 0) -> list[str]:
-        encodable = safe_text.spelled(text, encoding)  # before wrapping, because it may become longer
+        encodable = safe_text.spell(text, encoding)  # before wrapping, because it may become longer
         return wrap_text(encodable, min(width, MAX_WIDTH), later=" " * hanging)
 
     return [
@@ -54,19 +54,19 @@ def format_title(plan: Plan) -> str:
 
 def count_noun(count: int, noun: str) -> str:
     """Return a number with its noun; no for 0."""
-    return safe_text.counted(count, noun) if count else f"no {noun}"
+    return safe_text.format_count(count, noun) if count else f"no {noun}"
 
 
 def format_table(plan: Plan, width: int, encoding: str) -> list[str]:
     """Return the table, or if it is too wide a list for each epsilon."""
     rows = [HEADING, *(format_row(plan, level) for level in plan.levels)]
-    cells = [[safe_text.spelled(cell, encoding) for cell in row] for row in rows]
+    cells = [[safe_text.spell(cell, encoding) for cell in row] for row in rows]
     table = align_columns(cells)
     if max(map(len, table)) <= width:
         return table
     lines = []
     for level, row in zip(plan.levels, cells[1:], strict=True):
-        lines.append(safe_text.spelled(format_setting(level), encoding))
+        lines.append(safe_text.spell(format_setting(level), encoding))
         for name, cell in zip(cells[0][1:], row[1:], strict=True):
             lines += wrap_text(f"{name}: {cell}", width, "  ", "    ")
     return lines

@@ -1,13 +1,13 @@
-"""The divergence in an index: which one fits the feedback, where that is no bits.
+"""The divergence of an index, chosen by the kind of feedback.
 
-The index of N feedbacks of mean p asks for the largest u with N d(p, u) <= f. d is
+The index of N feedbacks with mean p is the largest u with N d(p, u) <= f. The divergence d is one of
 
     kl          of Bernoulli distributions, for feedback in [0, 1]
-    gaussian    (x - y)^2 / (2 sigma^2), for sub-Gaussian feedback of any size: u = p + sqrt(2 sigma^2 f / N), which is
-                the index of ``indices/ucb.py`` with xi = 2 sigma^2, and played by its code
+    gaussian    (x - y)^2 / (2 sigma^2), for sub-Gaussian feedback of any size: u = p + sqrt(2 sigma^2 f / N), the
+                index of ``indices/ucb.py`` with xi = 2 sigma^2, whose code plays it
     sub-gamma   for a heavier tail, such as that of Laplace noise: ``indices/sub_gamma.py``
 
-What feedback is like the corruption tells; sigma is that of rewards in [0, 1] with its noise, unless another is given.
+The corruption says which kind of feedback there is. By default, sigma is that of rewards in [0, 1] with its noise.
 """
 
 import math
@@ -47,32 +47,32 @@ PARAMETERS = {
 
 
 def with_variants(kind: Kind) -> Kind:
-    """Return a kind on the axes that also learns from feedback which is no bits."""
-    told = {key: what for key, what in {**kind.parameters, **PARAMETERS}.items() if key != "xi"}
+    """Return a kind on the axes that also learns from unbounded feedback."""
+    replaced = {key: what for key, what in {**kind.parameters, **PARAMETERS}.items() if key != "xi"}
     variants = {}
     for name, index in INDICES.items():
-        played = registry.on_axes(kind.name, index, memory=kind.code["memory"] or everything)
-        variants[name] = replace(kind, code=played.code, modules=played.modules, told=told)
+        other = registry.on_axes(kind.name, index, memory=kind.code["memory"] or everything)
+        variants[name] = replace(kind, code=other.code, modules=other.modules, replaced=replaced)
     return replace(kind, added=PARAMETERS, variants=variants)
 
 
 def fit_divergence(kind: Kind, each: Sequence[Corruption], given: Mapping[str, Any]) -> tuple[Kind, dict[str, Any]]:
-    """Return the kind and the parameters that fit how feedback is corrupted."""
-    known, asked = compute_spread(each), given.get("divergence")
+    """Return the kind and the parameters that fit the corruption."""
+    known, divergence = compute_spread(each), given.get("divergence")
     if not kind.variants:
         _refuse_unless_blind(kind, each)
         return kind, dict(given)
-    if asked is None and (known is not None or given.get("sigma") is not None):
-        asked = "sub-gamma" if known is not None and known.tail > 0.0 else "gaussian"
-    if asked is None or asked == "kl":
+    if divergence is None and (known is not None or given.get("sigma") is not None):
+        divergence = "sub-gamma" if known is not None and known.tail > 0.0 else "gaussian"
+    if divergence is None or divergence == "kl":
         _refuse_kl(kind, each, given)
         return kind, dict(given)
-    return kind.variants[asked], _fill_parameters(asked, known or Spread(BOUNDED, 0.0), given)
+    return kind.variants[divergence], _fill_parameters(divergence, known or Spread(BOUNDED, 0.0), given)
 
 
 def _fill_parameters(divergence: str, known: Spread, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the parameters with all that a divergence needs."""
-    told = {key: value for key, value in given.items() if key != "xi"}
+    """Return the parameters, with those that a divergence needs."""
+    others = {key: value for key, value in given.items() if key != "xi"}
     sigma, xi, tail = given.get("sigma"), given.get("xi"), given.get("tail")
     if sigma is not None and xi is not None:
         raise UserError("sigma and xi = 2 sigma^2 say the same: give one of them")
@@ -81,14 +81,14 @@ def _fill_parameters(divergence: str, known: Spread, given: Mapping[str, Any]) -
     if divergence == "gaussian":
         if tail is not None:
             raise UserError("a gaussian divergence has no tail: leave it out, or take divergence = 'sub-gamma'")
-        return {**told, "divergence": divergence, "sigma": sigma}
+        return {**others, "divergence": divergence, "sigma": sigma}
     if tail is None and known.tail == 0.0:
         raise UserError("divergence = 'sub-gamma' needs the parameter 'tail': the scale of Laplace noise")
-    return {**told, "divergence": divergence, "sigma": sigma, "tail": known.tail if tail is None else tail}
+    return {**others, "divergence": divergence, "sigma": sigma, "tail": known.tail if tail is None else tail}
 
 
 def _refuse_kl(kind: Kind, each: Sequence[Corruption], given: Mapping[str, Any]) -> None:
-    """Refuse Bernoulli's divergence for what is no bits, and where there is none."""
+    """Refuse the Bernoulli divergence for unbounded feedback, and for indices that lack it."""
     for one in each:
         if isinstance(one, Noise):
             raise UserError(f"divergence = 'kl' is for feedback in [0, 1], and {one} gives any number: leave it out")
@@ -101,7 +101,7 @@ def _refuse_kl(kind: Kind, each: Sequence[Corruption], given: Mapping[str, Any])
 
 
 def _refuse_unless_blind(kind: Kind, each: Sequence[Corruption]) -> None:
-    """Refuse noise for what learns from bits; what learns from nothing, or from the rewards, does not see it."""
+    """Refuse noise for a kind that learns from feedback in [0, 1]; kinds that ignore feedback do not see it."""
     for one in each:
         if isinstance(one, Noise) and kind.learns_from not in ("nothing", "rewards"):
             raise UserError(

@@ -1,8 +1,8 @@
-"""What is called from outside: the entry points of a live policy, and the one loop of the simulator.
+"""The entry points of a live policy, and the main loop of the simulator.
 
-In the loop the arm's mean, corrupted, gives a feedback; the policy takes it in; regret is counted. A reward drawn with
-mean m and then corrupted is a Bernoulli feedback of mean g(m), so one random number a step draws both at once, in law
-exactly. Regret is counted in gaps of means, not in rewards.
+Each step of the loop draws a feedback, gives it to the policy, and counts regret. A reward with mean m that is then
+corrupted is a Bernoulli feedback with mean g(m), so one random number per step draws both with the exact distribution.
+Regret is the sum of gaps between means, not of rewards.
 """
 
 import math
@@ -23,35 +23,35 @@ class World(NamedTuple):
     """A piecewise stationary problem, as arrays."""
 
     starts: Ints  # (L + 1,), the horizon at the end
-    feedback_means: NDArray[np.float64]  # (L, K) of what the policy is shown
-    gaps: NDArray[np.float64]  # (L, K) best mean less the arm's
+    feedback_means: NDArray[np.float64]  # (L, K)
+    gaps: NDArray[np.float64]  # (L, K) best mean minus the arm's
     worse: NDArray[np.bool_]  # (L, K) whether another arm is better
 
 
 class Tally(NamedTuple):
-    """What is counted of one run."""
+    """The counts of one run."""
 
     position: Ints  # steps done, segment, next checkpoint
     regret: Floats  # (C,) cumulative at the checkpoints
     total: Floats  # (1,) cumulative so far
     pulls: Ints  # (K,)
     suboptimal_pulls: Ints  # (K,)
-    recent: Ints  # (K,) pulls since the last reckoning
-    pulls_over_time: NDArray[np.int64]  # (C, K) pulls up to each checkpoint, of all runs that were given this array
+    recent: Ints  # (K,) pulls that are not in the regret yet
+    pulls_over_time: NDArray[np.int64]  # (C, K) pulls up to each checkpoint, summed over the runs that share the array
 
 
-# What a policy does; one that has no function of such a name does as here.
+# Functions that a policy may define. These are the defaults.
 
 
 @dispatch("code")
 def start(state: Arms) -> None:
-    """Forget everything, also the time."""
+    """Reset everything, also the time."""
     forget(state)
 
 
 @dispatch("code")
 def choose(state: Arms) -> int:
-    """Return the arm to pull next: that of the highest score, the lowest such arm."""
+    """Return the arm to pull next: the first one with the highest score."""
     best = -math.inf
     chosen = 0
     for arm in range(state.scalars[0].arms):
@@ -64,45 +64,45 @@ def choose(state: Arms) -> int:
 
 @dispatch("code")
 def choose_ahead(state: Arms) -> int:
-    """Return the arm to pull next while reports are awaited."""
+    """Return the arm to pull next while reports are pending."""
     return choose(state)
 
 
 @dispatch("code")
 def choose_open(state: Arms) -> int:
-    """Return the arm to pull next among those that are open at this moment, which may change from call to call."""
+    """Return the arm to pull next among those that are open, which may change between calls."""
     return choose(state)
 
 
 @dispatch("code")
 def observe(state: Arms, arm: int, feedback: float) -> None:
-    """Take in the feedback of a pull."""
+    """Process the feedback of a pull."""
     count_feedback(state, arm, feedback)
 
 
 @dispatch("code", inline=False)
 def begin_segment(state: Arms) -> None:
-    """Begin the next segment of a plan, when a log that is replayed has reached its row (``logging.py``)."""
+    """Begin the next segment of a plan, when the replay of a log has reached its row."""
 
 
 @dispatch("code")
 def score(state: Arms, arm: int) -> float:
-    """Return what is compared to choose; of those that draw an arm, the probability that it is this one."""
+    """Return the score of an arm: its index, or for policies that draw an arm its probability."""
     return 0.0
 
 
 @dispatch("code")
 def score_ahead(state: Arms, arm: int) -> float:
-    """Return what is compared: the score, with reports that are awaited counted as come."""
+    """Return the score of an arm, with pending reports counted as received."""
     return score(state, arm)
 
 
 @dispatch("code")
 def observe_masked(state: Arms, arm: int, feedback: float, low: float, span: float, shown: float, usual: bool) -> None:
-    """Take in a feedback with a corruption of its own: flipped, if need be, so that it increases from low by span.
+    """Process a feedback that has its own corruption, flipped if necessary so that it increases from low by span.
 
-    A detector is shown another number instead, or nothing if that is NaN. Usual is what has the arm's corruption, among
-    others that have not. Most that stand alone take none.
+    A detector gets the number ``shown`` instead, or nothing if that is NaN. ``usual`` tells whether the report has the
+    arm's corruption. Most policies off the axes do not accept such reports.
     """
 
 
@@ -114,7 +114,7 @@ def next_arm(state: Arms) -> int:
 
 @inlined
 def decide(state: Arms) -> int:
-    """Choose an arm, whose report is awaited from now on."""
+    """Choose an arm; its report is pending from now on."""
     arm = next_arm(state)
     await_reports(state, arm, 1)
     return arm
@@ -122,14 +122,14 @@ def decide(state: Arms) -> int:
 
 @inlined
 def take_in(state: Arms, arm: int, feedback: float) -> None:
-    """Take in a report."""
+    """Process a report."""
     take_pending(state, arm)
     observe(state, arm, feedback)
 
 
 @entry
 def start_live(state: Any) -> None:
-    """Forget everything, also the time."""
+    """Reset everything, also the time."""
     start(state)
 
 
@@ -141,7 +141,7 @@ def choose_live(state: Any) -> int:
 
 @entry
 def wait_live(state: Any, arm: int, more: int) -> int:
-    """Await so many more reports of an arm, or give up on some if that is negative; return how many more there are."""
+    """Add pending reports of an arm, or give up on some if ``more`` is negative; return the change."""
     if more < 0:
         return -give_up(state, arm, -more)
     if more > 0:
@@ -151,49 +151,49 @@ def wait_live(state: Any, arm: int, more: int) -> int:
 
 @entry
 def observe_live(state: Any, arm: int, feedback: float) -> None:
-    """Take in the feedback of a pull."""
+    """Process the feedback of a pull."""
     take_in(state, arm, feedback)
 
 
 @entry
 def choose_many_live(state: Any, out: Ints) -> None:
-    """Write down the arms of many decisions."""
-    for place in range(out.size):
-        out[place] = decide(state)
+    """Write the arms of many decisions to ``out``."""
+    for index in range(out.size):
+        out[index] = decide(state)
 
 
 @entry
 def observe_many_live(state: Any, arms: Ints, feedbacks: Floats) -> None:
-    """Take in many reports."""
-    for place in range(arms.size):
-        take_in(state, arms[place], feedbacks[place])
+    """Process many reports."""
+    for index in range(arms.size):
+        take_in(state, arms[index], feedbacks[index])
 
 
 @entry
 def sample_live(state: Any, out: Ints) -> None:
-    """Write down the arms that would be chosen next, if it were asked so many times; none of them is a decision."""
-    for place in range(out.size):
-        out[place] = next_arm(state)
+    """Write arms that could be chosen next to ``out``; none of them is a decision."""
+    for index in range(out.size):
+        out[index] = next_arm(state)
 
 
 @entry
 def choose_open_live(state: Any, out: Ints, decides: int) -> None:
-    """Write down arms that are open at this moment: of many decisions, or that would be chosen."""
-    for place in range(out.size):
-        out[place] = choose_open(state)
+    """Write open arms to ``out``: decisions, or arms that could be chosen."""
+    for index in range(out.size):
+        out[index] = choose_open(state)
         if decides:
-            await_reports(state, out[place], 1)
+            await_reports(state, out[index], 1)
 
 
 @entry
 def tell_apart_live(state: Any, arms: Ints, masks: Ints, lines: NDArray[np.float64], honest: float) -> int:
-    """Let corruptions be those of arms that have them anyway; return the place of the first that is another's."""
+    """Mark reports with the corruption of their arm; return the index of the first one without."""
     first = arms.size
-    for place in range(arms.size - 1, -1, -1):
-        if masks[place] != ARMS_OWN and is_the_arms(state, arms[place], masks[place], lines, honest):
-            masks[place] = ARMS_OWN
-        if masks[place] != ARMS_OWN:
-            first = place
+    for index in range(arms.size - 1, -1, -1):
+        if masks[index] != ARMS_OWN and is_the_arms(state, arms[index], masks[index], lines, honest):
+            masks[index] = ARMS_OWN
+        if masks[index] != ARMS_OWN:
+            first = index
     return first
 
 
@@ -201,24 +201,24 @@ def tell_apart_live(state: Any, arms: Ints, masks: Ints, lines: NDArray[np.float
 def observe_masked_live(
     state: Any, arms: Ints, feedbacks: Floats, masks: Ints, lines: NDArray[np.float64], honest: float
 ) -> None:
-    """Take in reports, each with one of several corruptions, or that of its arm (``report_masks.py``)."""
-    for place in range(arms.size):
-        arm, mask = arms[place], masks[place]
+    """Process reports, each with one of several corruptions or that of its arm (``report_masks.py``)."""
+    for index in range(arms.size):
+        arm, mask = arms[index], masks[index]
         take_pending(state, arm)
-        value, low, span, shown = as_seen(state, arm, feedbacks[place], mask, lines, honest)
+        value, low, span, shown = as_seen(state, arm, feedbacks[index], mask, lines, honest)
         observe_masked(state, arm, value, low, span, shown, mask == ARMS_OWN)
 
 
 @entry
 def scores_live(state: Any, out: Floats) -> None:
-    """Write down the scores."""
+    """Write the scores to ``out``."""
     for arm in range(state.scalars[0].arms):
         out[arm] = score(state, arm)
 
 
 @inlined
 def _play(state: Arms, feedback_means: Floats, recent: Ints, steps: int) -> None:
-    """Play on in a world that stands still."""
+    """Play steps within a segment."""
     for _ in range(steps):
         arm = choose(state)
         feedback = 1.0 if rng.uniform(state.rng) < feedback_means[arm] else 0.0
@@ -228,7 +228,7 @@ def _play(state: Arms, feedback_means: Floats, recent: Ints, steps: int) -> None
 
 @inlined
 def _add_regret(world: World, segment: int, tally: Tally) -> None:
-    """Turn the pulls since the last reckoning into regret."""
+    """Add the recent pulls to the regret."""
     gaps, worse = world.gaps[segment], world.worse[segment]
     for arm in range(gaps.size):
         pulls = tally.recent[arm]
@@ -236,17 +236,17 @@ def _add_regret(world: World, segment: int, tally: Tally) -> None:
         tally.pulls[arm] += pulls
         if worse[arm]:
             tally.suboptimal_pulls[arm] += pulls
-        tally.total[0] += gaps[arm] * pulls  # in a round that is replayed the best arm of a period may have lost
+        tally.total[0] += gaps[arm] * pulls  # replayed gaps can be negative
 
 
 @inlined
 def settle_regret(
     world: World, checkpoints: Ints, tally: Tally, done: int, segment: int, following: int
 ) -> tuple[int, int]:
-    """Reckon at a change or a checkpoint; return the segment and the checkpoint that come next."""
+    """Update regret at a change or a checkpoint; return the next segment and the next checkpoint."""
     changed = done == world.starts[segment + 1]
     checked = following < checkpoints.size and done == checkpoints[following]
-    if changed or checked:  # and nowhere else: where a caller pauses must not change how sums are rounded
+    if changed or checked:  # nowhere else, so that pauses of the caller do not change rounding
         _add_regret(world, segment, tally)
     if checked:
         tally.regret[following] = tally.total[0]
@@ -257,7 +257,7 @@ def settle_regret(
 
 @compiled
 def advance(state: Any, world: World, checkpoints: Ints, tally: Tally, until: int) -> None:
-    """Play one run on, up to step ``until``, stopping at every change and every checkpoint to reckon."""
+    """Continue a run up to step ``until``; update regret at every change and every checkpoint."""
     done, segment, following = tally.position[0], tally.position[1], tally.position[2]
     while done < until:
         stop = min(until, world.starts[segment + 1])

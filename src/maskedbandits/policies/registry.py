@@ -1,6 +1,6 @@
-"""Kinds of policies: what a name stands for, its parameters, and the layout of its state.
+"""Kinds of policies: the code behind a name, its parameters, and the layout of its state.
 
-A kind on the axes is put together from the modules of a memory, an index and perhaps a detector; any other is a module.
+A kind on the axes combines the modules of a memory, an index and perhaps a detector. Any other kind is one module.
 """
 
 import functools
@@ -21,7 +21,7 @@ from maskedbandits.policies.indices import kl, kl_plus, sub_gamma, thompson, ucb
 from maskedbandits.policies.memories import discount, everything, window
 from maskedbandits.policies.restarts import detected, planned
 
-# What policies on the axes are made of: one kernel has all of it, and the state's record says which is played.
+# The modules of policies on the axes. One kernel contains all of them, and the state's record chooses.
 AXES: dict[str, tuple[ModuleType | None, ...]] = {
     "memory": (everything, window, discount),
     "index": (kl, kl_plus, ucb, sub_gamma, thompson),
@@ -35,36 +35,36 @@ _layouts: dict[str, Layout] = {}  # by their names: kinds with the same code sha
 
 @dataclass(frozen=True)
 class Kind:
-    """What a name stands for."""
+    """A kind of policy: its code and its parameters."""
 
     name: str
     summary: str
     reference: str
     code: Mapping[str, ModuleType | None]
-    modules: Sequence[Any]  # which say how large a state is, how it begins, and what it must not contradict
-    required: frozenset[str] = frozenset()  # parameters that have a default elsewhere, and none here
+    modules: Sequence[Any]  # in the order in which they size, check and configure a state
+    required: frozenset[str] = frozenset()  # parameters whose default does not apply here
     learns_from: str = "masked feedback"
-    fixed: Mapping[str, Any] = field(default_factory=dict)  # parameters that it does not have, and their values
-    added: Mapping[str, Param] = field(default_factory=dict)  # parameters beside those of its state
-    told: Mapping[str, Param] | None = None  # its parameters, where they are not those of its state
-    variants: Mapping[str, "Kind"] = field(default_factory=dict)  # what plays it, by the divergence (divergences.py)
+    fixed: Mapping[str, Any] = field(default_factory=dict)  # values of parameters that users cannot set
+    added: Mapping[str, Param] = field(default_factory=dict)  # parameters besides those of its state
+    replaced: Mapping[str, Param] | None = None  # parameters in place of those of its state
+    variants: Mapping[str, "Kind"] = field(default_factory=dict)  # other code for it, by divergence (divergences.py)
 
     @lockfree_cached_property
     def layout(self) -> Layout:
-        """The layout of its state; that of a policy of your own has a fingerprint of its code in its name."""
-        origin = self._traced(*HOOKS, *PARTS)
+        """The layout of its state; the name of your own policy's layout contains a fingerprint of its code."""
+        origin = self._trace(*HOOKS, *PARTS)
         modules = [module for module in self.code.values() if module not in (None, axes)]
         names = [module.__name__.rsplit(".", 1)[-1].strip("_") for module in modules]
         name = "_".join([*names, *filter(None, [origin.digest[:DIGITS]])])
         if name not in _layouts:
             for kernel in origin.kernels:
                 internals.forget_compiled(kernel)  # a value that it refers to may have changed since
-            made = Layout(name, _records(self.modules), __name__, origin=origin, **self._storage(origin))
-            _layouts.setdefault(name, made)  # another thread may be first
+            layout = Layout(name, _records(self.modules), __name__, origin=origin, **self._storage(origin))
+            _layouts.setdefault(name, layout)  # another thread may be first
         return _layouts[name]
 
     def _storage(self, origin: Origin) -> dict[str, Any]:
-        """Return where its states are kept: with all others on the axes, unless some of its code is your own."""
+        """Return the storage of its states: shared by all kinds on the axes, unless some code is your own."""
         if not self.on_axes or origin.digest or any(self.code[part] not in AXES[part] for part in AXES):
             return dict(self.code)
         return {
@@ -72,66 +72,66 @@ class Kind:
             "choices": {number_of(part): modules.index(self.code[part]) for part, modules in AXES.items()},
         }
 
-    def _traced(self, *names: str) -> Origin:
-        """Return where its code comes from, as far as it has these names."""
+    def _trace(self, *names: str) -> Origin:
+        """Return the origin of its code, restricted to these names."""
         modules = {id(module): module for module in (*self.code.values(), *self.modules) if module is not None}
         return trace(*((module, names) for module in modules.values()))
 
     @lockfree_cached_property
     def is_own(self) -> bool:
-        """Tell whether some of it is your own, and not this package's."""
-        return bool(self._traced().digest)
+        """Whether some of its code is your own, and not this package's."""
+        return bool(self._trace().digest)
 
     @property
     def origin(self) -> Origin:
-        """Where all of its code comes from that decides what it plays, also what is not compiled."""
-        return self._traced(*HOOKS, *PARTS, *ASKED)
+        """The origin of all code that affects its choices, compiled or not."""
+        return self._trace(*HOOKS, *PARTS, *OPTIONAL_NAMES)
 
     @lockfree_cached_property
     def parameters(self) -> dict[str, Param]:
-        """Its parameters by name: those that must be given come first."""
-        given = {**self.layout.params, **self.added} if self.told is None else self.told
-        told = {key: what for key, what in given.items() if key not in self.fixed}
-        told = {key: replace(what, default=REQUIRED) if key in self.required else what for key, what in told.items()}
+        """Its parameters by name, required ones first."""
+        every = {**self.layout.params, **self.added} if self.replaced is None else self.replaced
+        found = {key: what for key, what in every.items() if key not in self.fixed}
+        found = {key: replace(what, default=REQUIRED) if key in self.required else what for key, what in found.items()}
         last = ("contamination", "expire_after")
-        return dict(sorted(told.items(), key=lambda item: (not item[1].required, item[0] in last)))
+        return dict(sorted(found.items(), key=lambda item: (not item[1].required, item[0] in last)))
 
     @property
     def on_axes(self) -> bool:
-        """Tell whether it is made of a memory and an index."""
+        """Whether it combines a memory and an index."""
         return self.code["code"] is axes
 
     @property
     def takes_masks(self) -> bool:
-        """Tell whether reports may come with corruptions of their own."""
+        """Whether each report may have its own corruption."""
         return hasattr(self.code["code"], "observe_masked")
 
     @property
     def takes_arms(self) -> bool:
-        """Tell whether arms may come and go, and some of them be chosen among."""
+        """Whether arms can be added and retired, and choices restricted to some of them."""
         return bool(getattr(self.code.get("index", self.code["code"]), "ARMS_COME_AND_GO", False))
 
     @property
     def sees_rewards(self) -> bool:
-        """Tell whether it is shown rewards as they are."""
+        """Whether it observes rewards without a mask."""
         return self.learns_from == "rewards"
 
     @property
     def sees_corruption(self) -> bool:
-        """Tell whether it has to know how feedback is masked."""
+        """Whether it needs to know the corruption."""
         return self.learns_from in ("masked feedback", "debiased feedback")
 
     @property
     def draws_from(self) -> str:
-        """Tell from what it draws lots to choose, if it does: a posterior, or scores that are probabilities."""
+        """The source of random choices, if any: a posterior, or scores that are probabilities."""
         return str(getattr(self.code.get("index", self.code["code"]), "DRAWS_FROM", ""))
 
     def variant(self, given: Mapping[str, Any]) -> "Kind":
-        """Return what plays it with these parameters."""
+        """Return the variant for these parameters."""
         return self.variants.get(str(given.get("divergence")), self)
 
     def complete(self, given: Mapping[str, Any], arms: int) -> dict[str, Any]:
-        """Return all parameters, checked: those given and the defaults of the others."""
+        """Return all parameters, checked: those given, and defaults for the others."""
         self.layout.refuse_if_changed(self.name)
         for key in given:
             if key not in self.parameters:
@@ -140,7 +140,7 @@ class Kind:
         if values.get("restarts") is not None and isinstance(values["restarts"], str) and "horizon" in self.parameters:
             if "horizon" in given:
                 raise UserError("restarts = 'doubling' is for an unknown horizon: leave out horizon or restarts")
-            values["horizon"] = planned.FIRST_PHASE  # and of later phases theirs
+            values["horizon"] = planned.FIRST_PHASE  # later phases have their own
         for key, what in self.parameters.items():
             if values[key] is REQUIRED or (values[key] is None and what.required):
                 raise UserError(f"{self.name} needs the parameter {key!r}: {what.hint}")
@@ -153,44 +153,44 @@ class Kind:
         return values
 
     def sizes(self, parameters: Mapping[str, Any]) -> dict[str, int]:
-        """Return the sizes that parameters decide."""
+        """Return the sizes of a state with these parameters."""
         found: dict[str, int] = {}
         for module in self.modules:
             found |= module.sizes(parameters) if hasattr(module, "sizes") else {}
         return found
 
     def configure(self, state: Any, parameters: Mapping[str, Any]) -> None:
-        """Write down what parameters decide."""
+        """Write the values that depend on parameters to a new state."""
         for module in self.modules:
             if hasattr(module, "configure"):
                 module.configure(state, parameters)
 
 
 def number_of(part: str) -> str:
-    """Return the name of the number that says which module plays a part."""
+    """Return the name of the scalar that chooses the module of a part."""
     return f"{part}_choice"
 
 
 def _records(modules: Iterable[Any]) -> list[Any]:
-    """Return what modules declare."""
+    """Return the declarations of modules."""
     return [getattr(module, part) for module in modules for part in PARTS if hasattr(module, part)]
 
 
 @functools.cache
 def on_axes_storage() -> Storage:
-    """Return where all states on the axes are kept, so that one kernel plays all combinations."""
+    """Return the storage that all states on the axes share, so that one kernel plays all combinations."""
     records = _records(module for modules in AXES.values() for module in modules)
     code = {part: Choice(number_of(part), modules) for part, modules in AXES.items()}
     return Storage("axes", [declarations_of(each) for each in records], __name__, Origin(), {"code": axes, **code})
 
 
-def every(known: Mapping[str, Kind]) -> list[Kind]:
-    """Return kinds and all that plays them."""
+def list_all(known: Mapping[str, Kind]) -> list[Kind]:
+    """Return all kinds and their variants."""
     return [each for kind in known.values() for each in (kind, *kind.variants.values())]
 
 
-PARTS = ("Memory", "Restarts", "Detector", "Index", "Policy")  # what modules call their records
-ASKED = (  # what else modules may have
+PARTS = ("Memory", "Restarts", "Detector", "Index", "Policy")  # names of records in modules
+OPTIONAL_NAMES = (  # names of other parts that modules may define
     *("completed", "check", "configure", "contradiction", "sizes"),
     *("ARMS_COME_AND_GO", "DRAWS_FROM", "LEARNS_FROM"),
 )
@@ -205,7 +205,7 @@ def on_axes(
     words: str = "",
     reference: str = "",
 ) -> Kind:
-    """Return a kind that is made of a memory, an index, and perhaps a detector."""
+    """Return a kind that combines a memory, an index, and perhaps a detector."""
     restarts = planned if detector is None else detected
     code = {"code": axes, "memory": memory, "index": index, "restarts": restarts, "detector": detector}
     return Kind(
@@ -218,30 +218,30 @@ def on_axes(
 
 
 def alone(name: str, module: ModuleType) -> Kind:
-    """Return a kind that stands alone, all of it in one module."""
-    told: Any = module
+    """Return a kind whose code is one module."""
+    parts: Any = module
     for names in (("SUMMARY",), ("LEARNS_FROM",), ("Policy",), ("choose", "score")):
-        if not any(hasattr(module, each) for each in names):  # what has neither would pull the first arm for ever
+        if not any(hasattr(module, each) for each in names):  # without either it would always pull the first arm
             raise UserError(f"{module.__name__} has no {' and no '.join(names)}: docs/extending.md shows one")
     return Kind(
         name=name,
-        summary=told.SUMMARY,
-        reference=getattr(told, "REFERENCE", ""),
+        summary=parts.SUMMARY,
+        reference=getattr(parts, "REFERENCE", ""),
         code={"code": module},
         modules=[module],
-        learns_from=told.LEARNS_FROM,
+        learns_from=parts.LEARNS_FROM,
     )
 
 
 def __getattr__(name: str) -> Any:
-    """Return a class of a layout by its name, as numba asks for it when it loads machine code."""
+    """Return the class of a layout by its name; numba looks it up when it loads machine code."""
     if name.endswith("State") and not name.startswith("_"):
         from maskedbandits.policies import KINDS
 
         wanted = name.removesuffix("State")
         if wanted in _layouts:
             return _layouts[wanted].State
-        for kind in every(KINDS):
+        for kind in list_all(KINDS):
             if kind.layout.storage.name == wanted:
                 return kind.layout.State
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -249,7 +249,7 @@ def compile_named(name: str) -> None:
     """Compile the entry points of this name: a storage's with a group's."""
     from maskedbandits.policies import KINDS, registry
 
-    for kind in registry.every(KINDS):
+    for kind in registry.list_all(KINDS):
         for part in _PARTS:
             if kind.layout.storage.name + part == name:
                 get_entries(kind.layout, kind.name, part).load()

@@ -16,10 +16,10 @@ import numpy as np
 
 from maskedbandits._numba.state import layout_of
 from maskedbandits._util.files import (
-    HEADERS,
-    MOST,
+    MAX_DESCRIPTION_BYTES,
+    MAX_HEADER_BYTES,
     WrongLoaderError,
-    opened,
+    open_file,
     refuse_more,
     refuse_others,
     unpacked_sizes,
@@ -83,14 +83,14 @@ class Serializer(ABC, Generic[AnyPolicy]):
 
     def load(self, path: str | Path, *, exact: bool) -> AnyPolicy:
         """Return the policy in a file, with new random numbers unless it is to be exact."""
-        with opened(path) as stream:
+        with open_file(path) as stream:
             return self._load(stream, str(path), exact=exact)
 
     def _load(self, stream: IO[bytes], path: str, *, exact: bool) -> AnyPolicy:
         try:
             sizes = unpacked_sizes(stream)
             with _parsing, np.errstate(all="ignore"), np.load(stream, allow_pickle=False) as file:
-                refuse_more(sizes, ("about",), MOST)
+                refuse_more(sizes, ("about",), MAX_DESCRIPTION_BYTES)
                 about = json.loads(str(file["about"]))
                 refuse_others(about, self.loader, path)
                 contents = self.read(about, file, sizes, exact=exact)
@@ -115,7 +115,7 @@ class _PolicySerializer(Serializer[Policy]):
 
     def read(self, about: dict[str, Any], file: Any, sizes: Mapping[str, int], *, exact: bool) -> Any:
         """Return the kind, the parameters and the state."""
-        refuse_more(sizes, ("about", "own"), MOST)
+        refuse_more(sizes, ("about", "own"), MAX_DESCRIPTION_BYTES)
         kind = read_kind(about)
         return kind, about.get("parameters"), read_state(kind, file, sizes, 1)
 
@@ -199,7 +199,7 @@ def read_state(kind: Kind, file: Any, sizes: Mapping[str, int], many: int) -> An
     if scalars.shape != (many,):
         raise ValueError("it does not hold as many policies as it says")
     _, lengths = kind.layout.check_extents(scalars[:1])
-    refuse_more(sizes, ("ints", "floats"), many * 8 * sum(lengths.values()) + HEADERS)
+    refuse_more(sizes, ("ints", "floats"), many * 8 * sum(lengths.values()) + MAX_HEADER_BYTES)
     state = kind.layout.State(scalars, file["ints"], file["floats"])
     if [state.ints.shape, state.floats.shape] != [(many * lengths["ints"],), (many * lengths["floats"],)]:
         raise ValueError("the lengths disagree")

@@ -198,7 +198,7 @@ def build_table(
 
 def for_terminal(text: str, encoding: str) -> str:
     """Return a text without control characters, in characters of the encoding."""
-    return safe_text.spelled(safe_text.one_line(text), encoding)
+    return safe_text.spell(safe_text.one_line(text), encoding)
 
 
 def min_width(texts: Sequence[str], wraps: bool, width: int) -> int:

@@ -177,7 +177,7 @@ def _score_block(state: Scores, first: int, every: bool) -> None:
             state.ahead_values[scalars.leaves + arm] = value
             state.ahead_winners[scalars.leaves + arm] = arm
         elif arm < scalars.arms:
-            max_tree.place(state.ahead_values, state.ahead_winners, arm, value)
+            max_tree.set_score(state.ahead_values, state.ahead_winners, arm, value)
 
 
 @inner

@@ -198,7 +198,7 @@ def _place(state: Scores, arm: int) -> None:
         value = _ceiling(state, arm, memories.count_at_epoch(state, arm))
     else:
         value = score(state, arm)
-    max_tree.place(state.values, state.winners, arm, value)
+    max_tree.set_score(state.values, state.winners, arm, value)
 
 
 @inner
@@ -210,7 +210,7 @@ def _place_apart(state: Scores, arm: int) -> None:
 @inner
 def _take_out(state: Scores, arm: int) -> None:
     """Take an arm out of the tournament."""
-    max_tree.place(state.values, state.winners, arm, -math.inf)
+    max_tree.set_score(state.values, state.winners, arm, -math.inf)
 
 
 @inner
@@ -244,7 +244,7 @@ def _begin_epoch(state: Scores) -> None:
     fading = memories.epoch_fade(state) / memories.weight(state)
     for arm in range(scalars.arms):
         if state.counts[arm] > 0.0 and state.leaders[arm] == ties.NONE and not state.closed[arm]:
-            max_tree.place(state.values, state.winners, arm, _ceiling(state, arm, state.counts[arm] * fading))
+            max_tree.set_score(state.values, state.winners, arm, _ceiling(state, arm, state.counts[arm] * fading))
 
 
 @inlined
@@ -320,5 +320,5 @@ def widen(state: Scores, new: Scores) -> None:
         for level in (1 << depth for depth in range(leaves.bit_length())):
             new.values[2 * level : 3 * level] = state.values[level : 2 * level]
             new.winners[2 * level : 3 * level] = state.winners[level : 2 * level]
-    interpret(max_tree.place)(new.values, new.winners, arm, math.inf)
+    interpret(max_tree.set_score)(new.values, new.winners, arm, math.inf)
     new.scalars[0].ahead_weight = 0.0

@@ -104,4 +104,4 @@ def place_from_memo(state: Index, arm: int) -> None:
             state.counts[arm], state.sums[arm], state.scalars[0].level, state.memo_keys, state.memo_bounds
         )
         value = mean_of(state, arm, bound)
-    max_tree.place(state.values, state.winners, arm, value)
+    max_tree.set_score(state.values, state.winners, arm, value)

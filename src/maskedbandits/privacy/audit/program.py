@@ -24,7 +24,7 @@ from typing import IO, NamedTuple, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from maskedbandits._util.signals import Signals, caught_signals
+from maskedbandits._util.signals import Signals, catch_signals
 from maskedbandits.errors import UserError
 
 MAX_LINES = 10**7  # for each input
@@ -82,7 +82,7 @@ def run_on_texts(
     """Start the program once for each text, and return the lines that each run wrote, as many as it read."""
     words = split_command(command)
     runs: list[Run] = []
-    with ExitStack() as files, caught_signals() as signals:
+    with ExitStack() as files, catch_signals() as signals:
         try:
             for text in texts:
                 start_run(words, text, text.count(b"\n"), runs, files, signals)

@@ -31,7 +31,7 @@ from typing import IO, NamedTuple
 import numpy as np
 from scipy.stats import hypergeom, mannwhitneyu
 
-from maskedbandits._util.signals import caught_signals
+from maskedbandits._util.signals import catch_signals
 from maskedbandits.privacy.audit import program
 from maskedbandits.privacy.audit.inputs import draw_balanced, shuffle
 from maskedbandits.privacy.audit.seeds import MAX_CHANCE
@@ -176,7 +176,7 @@ def run_each(
 ) -> list[FinishedStart]:
     """Start the program on each text in turn, possibly through another command; accept any exit code."""
     words, finished = program.split_command(command), []
-    with caught_signals() as signals:
+    with catch_signals() as signals:
         for number, (text, prefix) in enumerate(tasks):
             runs: list[program.Run] = []
             with ExitStack() as files:

@@ -78,7 +78,7 @@ def get_format(file: Path) -> str:
     if file.suffix not in FORMATS:
         raise UserError(f"{file}: its name must say the format: end it in .csv, .jsonl or .parquet")
     if file.suffix == ".parquet":
-        extras.need("a Parquet file", extras.PARQUET, "parquet")
+        extras.require("a Parquet file", extras.PARQUET, "parquet")
     return file.suffix
 
 

@@ -44,7 +44,7 @@ class EvaluationText:
             title = f"Period {number} of {len(self.evaluation.periods)}: {describe_span(part.log)}"
             lines += ["", *self.wrap(title), *self.format_part(part)]
         lines += ["", *(line for note in self.format_notes() for line in self.wrap(note))]
-        return [safe_text.spelled(line, self.encoding) for line in lines]
+        return [safe_text.spell(line, self.encoding) for line in lines]
 
     def wrap(self, text: str) -> list[str]:
         """Return a paragraph as lines."""
@@ -92,7 +92,7 @@ class EvaluationText:
 
     def format_row(self, name: str, width: int, *cells: str) -> str:
         """Return a row with its name cut to the width."""
-        plain = safe_text.spelled(safe_text.one_line(name), self.encoding)
+        plain = safe_text.spell(safe_text.one_line(name), self.encoding)
         first = plain if len(plain) <= width else plain[: width - 3] + "..."
         return f"{first:{width}}{'' if width == LONG_NAME_WIDTH else '  '}{'  '.join(cells)}".rstrip()
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-from maskedbandits._util.signals import heard
+from maskedbandits._util.signals import handle_signals
 from maskedbandits.errors import UserError
 from maskedbandits.service.server.settings import Settings, hide_password
 
@@ -26,7 +26,7 @@ def serve(settings: Settings, say: Callable[[str], None]) -> int:
     """Serve until a signal; return the exit code."""
     if settings.workers > 1 and sys.platform == "win32":
         raise UserError("workers: on Windows there is one: leave it out")
-    with listen(settings.host, settings.port) as listener, heard(_leave, signal.SIGTERM):
+    with listen(settings.host, settings.port) as listener, handle_signals(_leave, signal.SIGTERM):
         has_keys = _try_to_prepare(settings)
         for line in format_announcement(settings, listener, not settings.is_loopback if has_keys is None else has_keys):
             say(line)

@@ -17,7 +17,7 @@ import tempfile
 import time
 from typing import Any
 
-from maskedbandits._util.signals import heard
+from maskedbandits._util.signals import handle_signals
 from maskedbandits.service.server import logging
 from maskedbandits.service.server.metrics import WORKER_BYTES
 from maskedbandits.service.server.settings import Settings, encode_settings
@@ -53,7 +53,7 @@ class Supervisor:
     def run(self) -> int:
         """Run until a signal, or until a worker cannot start by a user's mistake; return the exit code."""
         code = 0
-        with heard(self._end, signal.SIGTERM, signal.SIGINT):
+        with handle_signals(self._end, signal.SIGTERM, signal.SIGINT):
             while not self.is_stopping and not code:
                 for number, slot in enumerate(self.slots):
                     code = code or self._check_worker(number, slot)

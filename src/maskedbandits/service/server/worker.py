@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 import uvicorn
 
-from maskedbandits._util.signals import heard
+from maskedbandits._util.signals import handle_signals
 from maskedbandits.errors import UserError
 from maskedbandits.service.app import App
 from maskedbandits.service.clock import Clock
@@ -96,7 +96,7 @@ def run(
     server = Server(config, app.streams.end)
     if is_child:
         threading.Thread(target=_end_with_parent, args=(server,), name="maskedbandits-parent", daemon=True).start()
-    hearing = heard(server.end, signal.SIGTERM, signal.SIGINT)
+    hearing = handle_signals(server.end, signal.SIGTERM, signal.SIGINT)
     with hearing, asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
         runner.run(_serve(server, app, listener, is_patient=is_patient, is_prepared=is_prepared))
 

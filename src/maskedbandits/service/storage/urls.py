@@ -99,9 +99,9 @@ def _open_address(address: Address, create: bool) -> Store:
         from maskedbandits.service.storage.sqlite import SqliteStore
 
         return SqliteStore(Path(address.location), create=create, durable=address.durable)
-    from maskedbandits._util.extras import need
+    from maskedbandits._util.extras import require
 
-    need("storage in PostgreSQL", ("psycopg",), "postgres")
+    require("storage in PostgreSQL", ("psycopg",), "postgres")
     from maskedbandits.service.storage.postgres import PostgresStore
 
     return PostgresStore(address.location, create=create, durable=address.durable)

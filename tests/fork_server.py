@@ -55,7 +55,7 @@ exec(*become(serve()))
 """
 
 
-class Forks:
+class ForkServer:
     """Runs programs of Python, one at a time."""
 
     def __init__(self) -> None:
