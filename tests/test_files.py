@@ -16,7 +16,7 @@ from maskedbandits._util.files import archive, write_whole
 from trials import examples
 
 
-def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
+def test_failed_write_leaves_only_the_old_file(tmp_path: Path) -> None:
     path = tmp_path / "a"
     write_whole(path, lambda stream: stream.write(b"old"))
 
@@ -29,7 +29,7 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path: Path)
     assert path.read_bytes() == b"old"
 
 
-def test_only_what_shall_last_waits_for_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_lasting_files_wait_for_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     waited: list[int] = []
     monkeypatch.setattr(os, "fsync", waited.append)
     write_whole(tmp_path / "a", lambda stream: stream.write(b"a"))
@@ -59,7 +59,7 @@ def test_two_writers_at_once_publish_one_or_the_other(tmp_path: Path) -> None:
     assert [file.name for file in tmp_path.iterdir()] == ["a"]
 
 
-def test_what_cannot_be_written_is_named_as_it_was_asked_for(tmp_path: Path) -> None:
+def test_error_names_the_path_that_was_given(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError) as caught:
         write_whole(tmp_path / "nowhere" / "file", lambda stream: stream.write(b""))
     assert caught.value.filename == str(tmp_path / "nowhere" / "file")

@@ -17,14 +17,14 @@ ANYTHING = st.text(st.characters(codec=None, exclude_categories=[]))  # half cha
 
 
 @given(ANYTHING)
-def test_one_line_is_one_line_and_gives_no_orders(text: str) -> None:
+def test_one_line_has_no_control_characters(text: str) -> None:
     shown = safe_text.one_line(text)
     assert gives_no_orders(shown)
     assert "\n" not in shown
     assert safe_text.one_line(shown) == shown
 
 
-def test_orders_are_shown_as_escapes() -> None:
+def test_control_characters_are_escaped() -> None:
     assert safe_text.one_line("a\x1b[2J\x07\n\t\x9b\u202e\udcff ε\\n") == "a\\x1b[2J\\x07\\n\\t\\x9b\\u202e\\udcff ε\\n"
 
 
@@ -56,11 +56,11 @@ def test_any_encoding_can_write_any_text(encoding: str, text: str) -> None:
         ("utf-8", "ε = ∞, 3 ± 1, 2×, Cappé, 滑"),
     ],
 )
-def test_what_an_encoding_lacks_is_spelled(encoding: str, shown: str) -> None:
+def test_characters_that_an_encoding_lacks_are_spelled(encoding: str, shown: str) -> None:
     assert safe_text.spell("ε = ∞, 3 ± 1, 2×, Cappé, 滑", encoding) == shown
 
 
-def test_streams_survive(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_streams_write_any_text(monkeypatch: pytest.MonkeyPatch) -> None:
     written = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding="ascii"))
     monkeypatch.setattr(sys, "stderr", None)  # as where there is none
@@ -69,6 +69,6 @@ def test_streams_survive(monkeypatch: pytest.MonkeyPatch) -> None:
     assert written.getvalue() == b"eps\n"
 
 
-def test_what_cannot_be_read_is_not_made_up() -> None:
+def test_undecodable_input_is_not_replaced() -> None:
     with pytest.raises(UnicodeDecodeError):
         b"\xff".decode("ascii", safe_text.ERRORS)

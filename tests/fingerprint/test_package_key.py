@@ -79,7 +79,7 @@ def test_all_else_counts(use: Use) -> None:
 
 
 @every_use
-def test_a_file_that_is_new_counts_and_what_interpreters_and_editors_leave_does_not(use: Use, tmp_path: Path) -> None:
+def test_new_files_count_except_those_of_editors(use: Use, tmp_path: Path) -> None:
     (tmp_path / "__init__.py").touch()
     before = fingerprint.hash_package(use, tmp_path)
     (tmp_path / "__pycache__").mkdir()
@@ -100,7 +100,7 @@ def test_a_file_that_is_new_counts_and_what_interpreters_and_editors_leave_does_
     assert len({before, after, other, fingerprint.hash_package(use, tmp_path)}) == 4
 
 
-def test_nothing_that_kernels_import_is_excluded_from_machine_code() -> None:
+def test_no_import_of_kernels_is_excluded() -> None:
     marked = {f"maskedbandits._numba.jit.{name}" for name in DECORATORS}
     kernels = [path for path in HERE.rglob("*.py") if imports(path) & (marked | COMPILERS)]
     kernels = [path for path in kernels if path.parent.name != "cli"]  # which asks the compiler for its version
@@ -110,14 +110,14 @@ def test_nothing_that_kernels_import_is_excluded_from_machine_code() -> None:
     assert {path for path in found if is_excluded(path, MACHINE_CODE)} == set()
 
 
-def test_nothing_that_cells_import_is_excluded_but_what_shows_them() -> None:
+def test_no_import_of_cells_is_excluded_except_display() -> None:
     found = reached([HERE / "experiments" / "runner.py"])
     assert HERE / "_numba/internals.py" in found
     left_out = {path.relative_to(HERE).as_posix() for path in found if is_excluded(path, CELLS)}
     assert left_out <= SHOWN
 
 
-def test_nothing_that_a_fold_imports_is_excluded_from_snapshots() -> None:
+def test_no_import_of_snapshots_is_excluded() -> None:
     found = reached([HERE / "service" / "state.py"])
     assert HERE / "contextual" / "policy.py" in found
     assert {path for path in found if is_excluded(path, SNAPSHOTS)} == set()
@@ -149,7 +149,7 @@ def test_versions_count(use: Use, monkeypatch: pytest.MonkeyPatch) -> None:
             assert fingerprint.package_key.__wrapped__(use) != before
 
 
-def test_the_processor_and_the_compilers_settings_count_for_machine_code_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_processor_and_compiler_settings_count_only_for_code(monkeypatch: pytest.MonkeyPatch) -> None:
     import numba
     from llvmlite import binding
 

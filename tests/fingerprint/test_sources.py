@@ -150,7 +150,7 @@ def test_helper_edited_after_a_late_import_is_doubted(project: Project) -> None:
     assert trace(*roots).doubt == "helper.py was edited after it was imported: start a new process"
 
 
-def test_a_function_that_another_module_defines_counts_with_both(project: Project) -> None:
+def test_function_of_another_module_counts_with_both(project: Project) -> None:
     project.write("own.py", "from helper import Policy\n")
     project.write(HELPER, POLICY.format(""))
     before = project.origin()
@@ -176,9 +176,7 @@ def test_packages_that_are_installed_count_by_their_version(project: Project, mo
     assert project.origin() != before
 
 
-def test_a_policy_that_is_installed_counts_with_all_of_its_package(
-    project: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_installed_policy_counts_with_its_whole_package(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     project.write("lib/site-packages/mine/__init__.py", "")
     project.write("lib/site-packages/mine/own.py", "from mine import parts\n" + POLICY.format(""))
     project.write("lib/site-packages/mine/parts.py", "")
@@ -188,7 +186,7 @@ def test_a_policy_that_is_installed_counts_with_all_of_its_package(
     assert project.origin("mine.own") != before
 
 
-def test_what_is_excluded_of_this_package_counts_if_a_policy_imports_it(project: Project) -> None:
+def test_excluded_file_counts_if_a_policy_imports_it(project: Project) -> None:
     project.write("own.py", "import maskedbandits\n" + POLICY.format(""))
     few = project.origin()
     project.write("own.py", "import maskedbandits.report\n" + POLICY.format(""))
@@ -222,7 +220,7 @@ def files_of(head: str, project: Project) -> set[str]:
         ("import lazy", "", "lazy.py is not Python"),
     ],
 )
-def test_what_cannot_be_followed_is_doubted(project: Project, head: str, inside: str, doubt: str) -> None:
+def test_imports_that_cannot_be_followed_are_doubted(project: Project, head: str, inside: str, doubt: str) -> None:
     project.write(HELPER)
     project.write("lazy.py")
     project.write("own.py", head + POLICY.format(inside))
@@ -245,7 +243,7 @@ def test_what_cannot_be_followed_is_doubted(project: Project, head: str, inside:
         "import sys\nif sys.platform == 'vms':\n    import winreg",
     ],
 )
-def test_what_may_be_absent_is_not_doubted_and_counts_once_it_is_there(project: Project, head: str) -> None:
+def test_optional_import_counts_once_it_exists(project: Project, head: str) -> None:
     project.write("own.py", head + POLICY.format(""))
     before = project.origin()
     assert before.doubt == ""

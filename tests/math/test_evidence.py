@@ -46,7 +46,7 @@ def test_an_interval_ends_where_the_evidence_is_just_too_strong(count: float, sh
         assert inside < level < outside
 
 
-def test_the_mean_is_kept_at_all_times_together() -> None:
+def test_interval_contains_the_mean_at_all_times() -> None:
     """700 streams of 1,000 bits, looked at 20 times each: at most delta = 10 % of them may ever exclude the mean.
 
     Were it 10 % exactly, more than 17.5 % would be seen with a probability below 1e-9 (binomial).
@@ -68,7 +68,7 @@ def test_a_sum_may_stray_until_the_evidence_is_just_too_strong(squares: float, d
     assert naive.evidence_of_stray(stray, squares, 0.75) == pytest.approx(-math.log(delta), rel=1e-9)
 
 
-def test_sums_of_weighted_feedbacks_stray_no_further_than_allowed() -> None:
+def test_weighted_sums_stay_within_the_radius() -> None:
     """2,000 plays, looked at after every feedback: at most 5 % ever stray further (with 4 standard errors, 7 %)."""
     rng = np.random.default_rng(3)
     weights = rng.choice([0.05, 0.5, 1.0, 3.0], size=(2000, 200))

@@ -56,7 +56,7 @@ def test_every_match_is_won_by_the_first_of_the_highest(play: tuple[int, float, 
 
 
 @pytest.mark.parametrize("arms", [1, 2, 3, 5, 8, 1000])
-def test_nobody_beyond_the_arms_wins(arms: int) -> None:
+def test_leaves_beyond_the_arms_never_win(arms: int) -> None:
     values, winners = tree(arms)
     max_tree.fill(values, winners, arms, -math.inf)
     assert winners[1] == 0
