@@ -184,7 +184,7 @@ def test_pending_is_counted_by_part_and_arm() -> None:
     counts = np.arange(8).reshape(4, 2)
     policy.await_exactly(counts)
     assert np.array_equal(policy.pending, counts)
-    assert [int(own._state.scalars[0].awaited) for own in policy._policies] == counts.sum(axis=1).tolist()
+    assert [int(own._state.scalars[0].pending_total) for own in policy._policies] == counts.sum(axis=1).tolist()
 
 
 def test_answers_of_all_epsilons_reveal_shares() -> None:

@@ -157,7 +157,7 @@ class TestDecisionsMadeElsewhere:
         assert third.pending.tolist() == here.pending.tolist()
         assert third._state.scalars[0].decisions >= 30
         third.await_exactly([0, 0, 0])
-        assert third.pending.sum() == third._state.scalars[0].awaited == 0
+        assert third.pending.sum() == third._state.scalars[0].pending_total == 0
 
     @pytest.mark.parametrize(
         "pending", [[1, 1], [1, 1, -1], [1, 1, 1.5], "abc", [[1, 1, 1]], [1, [1], 1], 3, [2**62] * 3]

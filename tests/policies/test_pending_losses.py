@@ -194,7 +194,7 @@ class TestGivingUp:
                     slow.decide(each)
             assert fast.pending.tolist() == slow.counts()
             assert np.allclose(fast._state.unanswered, slow.unanswered)
-            assert fast._state.scalars[0].awaited == fast.pending.sum()
+            assert fast._state.scalars[0].pending_total == fast.pending.sum()
             assert fast._state.scalars[0].prompt == pytest.approx(slow.prompt)
             assert fast._state.scalars[0].delay == pytest.approx(-1 if slow.delay is None else slow.delay)
 

@@ -1,4 +1,4 @@
-"""How kernels are compiled: decorators, dispatch by the kind of a state, and running without the compiler.
+"""Compile kernels: decorators, dispatch by the kind of a state, and running without the compiler.
 
 A *kernel* is a function of arrays and scalars. There are five decorators:
 

@@ -1,4 +1,4 @@
-"""How far a simulation is: told to whoever asked, or drawn as a bar for a person who is watching."""
+"""Progress of a simulation: calls a function, or draws a bar in a terminal."""
 
 import contextlib
 import sys

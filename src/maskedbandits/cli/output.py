@@ -28,7 +28,7 @@ def open_console() -> Console:
     """Return the terminal, or a console as wide as a table without one."""
     from rich.console import Console
 
-    # Names and paths of users may have brackets, which are no markup.
+    # Names and paths of users may have brackets, which are not markup.
     terminal = Console(highlight=False, markup=False, soft_wrap=True)
     if not terminal.is_terminal:
         terminal.width = DEFAULT_WIDTH

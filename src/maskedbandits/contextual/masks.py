@@ -39,7 +39,7 @@ def check_epsilon(epsilon: Number) -> Fraction:
 
 
 def check_kind(kind: object) -> None:
-    """Refuse an unknown kind of answer; None stands for the better kind."""
+    """Refuse an unknown kind of answer; None means the better kind."""
     if kind is not None and not (isinstance(kind, str) and kind in KINDS):
         raise UserError(f"answers = {abbreviate(kind)}: give {' or '.join(KINDS)}{suggest_nearest(kind, KINDS)}")
 

@@ -255,7 +255,7 @@ def _compress(outcomes: Floats) -> NDArray[Any]:
 
 
 def _check_periods(table: Table, horizon: int) -> dict[str, Any]:
-    """Check the periods of so many rounds: each must contain a round."""
+    """Check the periods: each must contain a round."""
     starts = _validation.check_starts("starts", table.starts, horizon)
     labels = tuple(check_line("label", label) for label in table.labels)
     if len(labels) != len(starts):

@@ -121,7 +121,7 @@ class Outbox:
     def find_ready(self, url: str, at: float, experiment: str = "", lead: float = 0.0) -> list[PendingReport]:
         """Return the rows on which a device of this server has to act, longest due first.
 
-        With an experiment, the device knows its group there. With a lead, first attempts are returned so many seconds
+        With an experiment, the device knows its group there. With a lead, first attempts are returned that many seconds
         earlier.
         """
         if self.next_due(url, experiment) is None:  # write nothing if there is nothing to do

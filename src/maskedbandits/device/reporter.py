@@ -161,7 +161,7 @@ class Reporter:
     def process_due(self, url: str, send: Send, at: float, lead: float = 0.0) -> int:
         """Do everything that is due, and return the number of reports with a final reply.
 
-        With a lead, first attempts are claimed so many seconds before they leave.
+        With a lead, first attempts are claimed that many seconds before they leave.
         """
         rows = self._outbox.find_ready(url, at, self._experiment, lead)
         finished = [row for row in rows if self._is_finished(row, url, at)]
@@ -284,7 +284,7 @@ class Sender:
         return _drain(results)
 
     def schedule(self, attempt: Attempt, seconds: float) -> None:
-        """Make an attempt after so many seconds."""
+        """Make an attempt after a delay in seconds."""
         timer = threading.Timer(max(seconds, 0.0), self._start)
         timer.args = [timer]
         timer.daemon = True

@@ -72,7 +72,7 @@ class TomlTable:
         )
 
     def get_numbers(self, key: str, expected: str, **limits: float) -> list[float]:
-        """Return a list of numbers within limits; a single number stands for a list of one."""
+        """Return a list of numbers within limits; a single number means a list of one."""
         value = self.values.get(key)
         entries: list[Any] = value if isinstance(value, list) else [value]
         if not entries:

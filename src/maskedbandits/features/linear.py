@@ -47,7 +47,7 @@ PARAMETERS: dict[str, Param] = {
 class State(NamedTuple):
     """The statistics of every arm's weights."""
 
-    rng: Words  # (4,) of which it draws none
+    rng: Words  # (4,), not used
     pulls: Ints  # (K,) reports taken in
     weights: NDArray[np.float64]  # (K, d) V^-1 b
     grams: NDArray[np.float64]  # (K, d, d) V

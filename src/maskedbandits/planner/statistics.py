@@ -18,7 +18,7 @@ from maskedbandits.experiments.results import half_width
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-TRAFFIC = 9, 10  # a change is followed once the best arm gets so many of so many people
+TRAFFIC = 9, 10  # a change is followed once the best arm gets 9 of 10 people
 MIN_STRETCH = 50  # people: among fewer, chance alone may give an arm nine of ten
 STRETCHES = 200  # in a segment of average length
 MIN_GAIN = 0.5  # share of the gain of the best choice over a blind one that learning must reach to pay
@@ -35,7 +35,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Settling:
-    """How soon changes are followed.
+    """The speed at which changes are followed.
 
     Parameters
     ----------

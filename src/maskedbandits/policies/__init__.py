@@ -172,7 +172,7 @@ def check_policy(
     name, arms, corruption, **parameters
         As for `make_policy`.
     pace : float, optional
-        If given, times are in rows of a log of which one in ``pace`` is played. They are returned in plays.
+        If given, times are in rows of a log that plays one row in ``pace``. They are returned in plays.
 
     Returns
     -------

@@ -25,7 +25,7 @@ def check_kind(kind: Kind) -> None:
 
 
 def polyline_of(kind: Kind, corruption: Corruption | None, arms: int, noisy: bool) -> Polyline | None:
-    """Return the mask of the arm that follows so many arms; None if it is that of the others."""
+    """Return the mask of a new arm beside ``arms`` arms; None if it is that of the others."""
     if corruption is None or not kind.sees_corruption:
         return None
     one = expand_per_arm((*(IDENTITY,) * arms, corruption), arms + 1)[-1]

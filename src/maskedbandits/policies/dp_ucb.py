@@ -12,7 +12,7 @@ A sum of Laplace noises of scales b_i exceeds ``max(sqrt(sum b_i^2), max b_i sqr
 probability at most t^-4 (Lemma 2.8 of Chan et al.), so the index is the mean of the public sum plus sqrt(2 log t / N)
 plus that over N.
 
-The noise is drawn in floating point. This suffices to compare regrets, but is no mechanism for publishing data. A saved
+The noise is drawn in floating point. This suffices to compare regrets. Do not use it to publish data. A saved
 state holds true sums, and is as secret as the rewards.
 """
 
@@ -109,7 +109,7 @@ def score_ahead(state: Policy, arm: int) -> float:
     """Return the index with pending reports."""
     scalars = state.scalars[0]
     unanswered = unanswered_count(state, arm, scalars.decisions, overdue_delay(state), patience(state))
-    return _index(state, arm, scalars.awaited, unanswered, state.pending[arm])
+    return _index(state, arm, scalars.pending_total, unanswered, state.pending[arm])
 
 
 @inner

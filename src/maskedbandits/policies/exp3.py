@@ -59,7 +59,7 @@ def gain_of(state: Gains, arm: int, feedback: float) -> float:
 
 @record
 class Policy(Gains):
-    """The weights of the arms, and the learning rate. EXP3.S has no variation, and REXP3 no changes."""
+    """The weights of the arms, and the learning rate. EXP3.S takes no variation, REXP3 no changes."""
 
     horizon: int = param(REQUIRED, validation.count, "how many steps will be played", stored=False, time=DURATION)
     changes: int = param(

@@ -173,7 +173,7 @@ def draw_grain(state: Any, grains: Grains) -> int:
         return finest
     first = select_state(state, 0)
     scalars = first.scalars[0]
-    if float(scalars.time + scalars.awaited) < FIRST * scalars.arms * first.rates[0] * first.rates[0]:
+    if float(scalars.time + scalars.pending_total) < FIRST * scalars.arms * first.rates[0] * first.rates[0]:
         return 0
     best = _best_ripe(state, grains)
     draw = rng.uniform(first.rng)

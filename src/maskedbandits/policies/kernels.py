@@ -109,7 +109,7 @@ def observe_masked(state: Arms, arm: int, feedback: float, low: float, span: flo
 @inlined
 def next_arm(state: Arms) -> int:
     """Choose an arm."""
-    return choose(state) if state.scalars[0].awaited == 0 else choose_ahead(state)
+    return choose(state) if state.scalars[0].pending_total == 0 else choose_ahead(state)
 
 
 @inlined

@@ -30,10 +30,10 @@ class Policy(Arms):
 
 
 @inlined
-def _index(state: Policy, arm: int, awaited: int, pending: float) -> float:
+def _index(state: Policy, arm: int, pending_total: int, pending: float) -> float:
     """Return the index, with pending reports of all arms and of this one counted as received."""
     count = state.counts[arm] + pending
-    step = float(state.scalars[0].time + awaited + 1)
+    step = float(state.scalars[0].time + pending_total + 1)
     if count <= 4.0 * math.log(step + 1.0):
         return math.inf if pending == 0.0 else FIRST_SCORE / count
     mean = state.sums[arm] / state.counts[arm] if state.counts[arm] > 0.0 else 0.5
@@ -55,7 +55,7 @@ def score_ahead(state: Policy, arm: int) -> float:
     return _index(
         state,
         arm,
-        scalars.awaited,
+        scalars.pending_total,
         unanswered_count(state, arm, scalars.decisions, overdue_delay(state), patience(state)),
     )
 

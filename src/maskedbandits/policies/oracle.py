@@ -25,7 +25,7 @@ class Policy(Arms):
     best: Any = param(REQUIRED, validation.best_arms, "the best arm of every segment, such as [0, 2]", stored=False)
     following: int = variable(0, most=lambda scalars: scalars.segments - 1)  # changes so far
     begins: Ints = fixed_array(lambda scalars: scalars.segments - 1)
-    told: Ints = fixed_array(lambda scalars: scalars.segments)
+    best_arms: Ints = fixed_array(lambda scalars: scalars.segments)
 
 
 def check(parameters: Mapping[str, Any], arms: int) -> None:
@@ -47,7 +47,7 @@ def sizes(parameters: Mapping[str, Any]) -> dict[str, int]:
 def configure(state: Policy, parameters: Mapping[str, Any]) -> None:
     """Write the segments to the state."""
     state.begins[:] = restart_times(parameters)
-    state.told[:] = parameters["best"]
+    state.best_arms[:] = parameters["best"]
 
 
 @inlined
@@ -67,7 +67,7 @@ def begin_segment(state: Policy) -> None:
 @inlined
 def choose(state: Policy) -> int:
     """Return the arm that is best in this segment."""
-    return state.told[state.scalars[0].following]
+    return state.best_arms[state.scalars[0].following]
 
 
 @inner
@@ -77,10 +77,10 @@ def choose_ahead(state: Policy) -> int:
     following = scalars.following
     while (
         following < state.begins.size
-        and max(scalars.decisions, scalars.time + scalars.awaited) >= state.begins[following]
+        and max(scalars.decisions, scalars.time + scalars.pending_total) >= state.begins[following]
     ):
         following += 1
-    return state.told[following]
+    return state.best_arms[following]
 
 
 @inlined

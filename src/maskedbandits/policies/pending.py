@@ -87,7 +87,7 @@ class Pending(Record):
         stored=False,
     )
     lifetime: int = computed(scratch=True)  # expire_after, or NEVER
-    awaited: int = variable(0, most=FOREVER, scratch=True)  # decisions with pending reports
+    pending_total: int = variable(0, most=FOREVER, scratch=True)  # decisions with pending reports
     decisions: int = variable(0, most=FOREVER, scratch=True)  # decisions so far
     delay: float = variable(-1.0, least=-1.0, most=float(FOREVER), scratch=True)  # in decisions, or -1 if unknown
     prompt: float = variable(0.0, most=1.0, scratch=True)  # the share of reports that were prompt
@@ -119,7 +119,7 @@ def configure(state: Any, expire_after: int | None) -> None:
 def contradiction(state: Any) -> str:
     """Return how saved pending reports contradict themselves, or an empty text."""
     scalars = state.scalars[0]
-    if state.pending.sum() != scalars.awaited:
+    if state.pending.sum() != scalars.pending_total:
         return "its pending reports do not add up to their total"
     if scalars.ages and not np.array_equal(state.by_age.reshape(-1, scalars.ages).sum(axis=1), state.pending):
         return "its pending reports are not those of their ages"
@@ -129,7 +129,7 @@ def contradiction(state: Any) -> str:
 @inlined
 def clear_pending(state: Pending) -> None:
     """Forget all decisions."""
-    state.scalars[0].awaited = 0
+    state.scalars[0].pending_total = 0
     state.scalars[0].decisions = 0
     state.scalars[0].delay = -1.0
     state.scalars[0].prompt = 0.0
@@ -172,7 +172,7 @@ def _advance(state: Pending, n: int) -> None:
 def _drop_pending(state: Pending, arm: int, n: int) -> None:
     """Give up on n pending reports of an arm."""
     if n > 0:
-        state.scalars[0].awaited -= n
+        state.scalars[0].pending_total -= n
         state.pending[arm] -= n
         state.unanswered[arm] = min(state.unanswered[arm], float(state.pending[arm]))
 
@@ -193,7 +193,7 @@ def await_reports(state: Pending, arm: int, n: int) -> None:
     _advance(state, n)
     if scalars.lifetime == 0:
         return
-    scalars.awaited += n
+    scalars.pending_total += n
     state.pending[arm] += n
     if scalars.decisions - state.asked[arm] > state.asked[arm]:  # reports unanswered for so long are lost
         state.unanswered[arm] = min(state.unanswered[arm], 1.0)
@@ -244,7 +244,7 @@ def take_pending(state: Pending, arm: int) -> None:
     if state.timed[arm] > 0:
         _learn_delay(state, arm)
     if pending > 0:
-        scalars.awaited -= 1
+        scalars.pending_total -= 1
         state.pending[arm] = pending - 1
         left = max(state.unanswered[arm] - 1.0, 0.0)
         on_their_way = _recent_decisions(state, arm) if scalars.prompt < ENOUGH else 0.0
@@ -266,7 +266,7 @@ def give_up(state: Pending, arm: int, n: int) -> int:
 @inlined
 def patience(state: Any) -> float:
     """Return the patience of a policy that remembers everything: its number of reports, pending ones included."""
-    return max(1.0, float(state.scalars[0].time + state.scalars[0].awaited))
+    return max(1.0, float(state.scalars[0].time + state.scalars[0].pending_total))
 
 
 @inlined
@@ -300,7 +300,7 @@ def set_pending(state: Any, counts: Ints) -> None:
         return
     more = np.maximum(counts - state.pending, 0)
     scalars.decisions += more.sum()
-    scalars.awaited = counts.sum()
+    scalars.pending_total = counts.sum()
     state.decided[:] = _recent_of(state.decided, scalars.decisions - state.asked, scalars.delay) + more
     state.asked[:] = np.where(more > 0, scalars.decisions, state.asked)
     state.unanswered[:] = np.minimum(state.unanswered + more, counts)
@@ -323,7 +323,7 @@ def note_many(state: Any, indices: Ints, arms: Ints, n: int) -> None:
     pending, unanswered = stack_rows(state, "pending"), stack_rows(state, "unanswered")
     more = np.maximum(n, -pending[indices, arms])
     pending[indices, arms] += more
-    scalars["awaited"][indices] += more
+    scalars["pending_total"][indices] += more
     if n > 0:
         scalars["decisions"][indices] += n
         asked, recent = stack_rows(state, "asked"), stack_rows(state, "decided")

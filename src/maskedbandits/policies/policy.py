@@ -299,7 +299,7 @@ class Policy:
         feedbacks : array_like of float
             The masked feedback of each report.
         corruptions : sequence of RandomizedResponse or None, optional
-            The mask of each report; None stands for the arm's own.
+            The mask of each report; None means the arm's own mask.
 
         Raises
         ------
@@ -621,7 +621,7 @@ class Policy:
         return serialization.loads, (serialization.dumps(self),)
 
     def for_log(self, pace: float) -> "tuple[Policy, Ints]":
-        """Return a fresh copy for a log of which one row in ``pace`` is played, and the rows where segments begin.
+        """Return a fresh copy for a log that plays one row in ``pace``, and the rows where segments begin.
 
         Internal: the simulator replays logs with it.
         """

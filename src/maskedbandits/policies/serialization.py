@@ -33,7 +33,7 @@ from maskedbandits.policies.initial_state import build_state
 from maskedbandits.policies.policy import Policy
 from maskedbandits.policies.registry import Kind
 
-FORMAT = 11
+FORMAT = 12
 ARRAYS = ("own", "ints", "floats")
 
 AnyPolicy = TypeVar("AnyPolicy")
@@ -194,7 +194,7 @@ def _plain(value: Any) -> Any:
 
 
 def read_state(kind: Kind, file: Any, sizes: Mapping[str, int], many: int) -> Any:
-    """Return the state in an archive, of so many policies side by side (``_numba/state.py``)."""
+    """Return the state in an archive, of ``many`` policies side by side (``_numba/state.py``)."""
     scalars = kind.layout.unpack(file["own"])
     if scalars.shape != (many,):
         raise ValueError("it does not hold as many policies as it says")
@@ -300,7 +300,7 @@ def _contradiction(kind: Kind, parameters: dict[str, Any], state: Any) -> str:
     if state.closed.sum() != scalars.retired or (scalars.retired and not kind.takes_arms):
         return "not as many arms are closed as are retired"
     for module in kind.modules:
-        told = module.contradiction(state, parameters) if hasattr(module, "contradiction") else ""
-        if told:
-            return str(told)
+        fault = module.contradiction(state, parameters) if hasattr(module, "contradiction") else ""
+        if fault:
+            return str(fault)
     return ""

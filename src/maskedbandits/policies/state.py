@@ -1,11 +1,11 @@
-"""What every policy keeps: its arms, what was seen of them, how they are masked, and lots to draw."""
+"""The state of every policy: its arms, their feedback, their masks, and a random generator."""
 
 from maskedbandits._numba.jit import inlined
 from maskedbandits._numba.state import Floats, Ints, Words, array, computed, fixed_array, record, size, variable
 from maskedbandits.math import piecewise
 from maskedbandits.policies.pending import FOREVER, Pending, clear_pending
 
-NOT_NEGATIVE = FOREVER - 1  # a mask that tells the compiler that an index is none of Python's negative ones
+NOT_NEGATIVE = FOREVER - 1  # a mask that tells the compiler that an index is not negative
 
 
 @record
@@ -13,7 +13,7 @@ class Arms(Pending):
     """A policy's arms; one corruption may serve several, whose polylines share their nodes."""
 
     nodes: int = size(2)
-    curved: int = computed()  # 1 if the polyline of some arm is no straight line, as that of randomised response is
+    curved: int = computed()  # 1 if the polyline of some arm is not a straight line; that of randomised response is
     time: int = variable(0, most=FOREVER)  # observations taken in
     alarms: int = variable(0, most=FOREVER)  # changes seen
     retired: int = variable(0, most=lambda scalars: scalars.arms - 1)  # arms that are

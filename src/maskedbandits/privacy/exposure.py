@@ -1,4 +1,4 @@
-"""What one report reveals about a person, in numbers and in words."""
+"""The information that one report reveals about a person, in numbers and in words."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from maskedbandits.privacy.randomized_response import KaryRandomizer, Randomizer
 
 @dataclass(frozen=True)
 class Exposure:
-    """What one report reveals about a person."""
+    """The information that one report reveals about a person."""
 
     truth: float  # the probability that it is true
     odds: float  # the factor by which it changes the odds of a guess

@@ -471,7 +471,7 @@ class KaryRandomizer:
         return self.mask_with_word(index, draw_word(self.word_bits))
 
     def mask_with_word(self, truth: int, word: int) -> int:
-        """Return the answer that a word makes of the truth: so many steps further, without a branch.
+        """Return the answer that a word makes of the truth: some steps further, without a branch.
 
         Parameters
         ----------

@@ -186,7 +186,7 @@ def measure_inches(text: str, font: FontProperties) -> float:
 
 
 def fit_text(text: str, width: float, font: FontProperties) -> str:
-    """Return a text as it fits into so many inches, with an ellipsis for the rest."""
+    """Return a text as it fits into a width in inches, with an ellipsis for the rest."""
     text = replace_missing_glyphs(text)
     whole = measure_inches(text, font)
     if whole <= width:

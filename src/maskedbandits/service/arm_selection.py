@@ -31,7 +31,7 @@ from maskedbandits.service.tokens import FLAG_FLOOR, FLAG_HOLDOUT, FLAG_SHOWN, F
 PARTS = 1024  # shares of the floor and the holdout are whole numbers of these
 DRAWS = 64  # of a posterior at once
 WHOLE = PARTS * DRAWS  # probabilities are whole numbers of these
-MAX_STALE_USES = 8  # decisions from one block of draws once the policy has learnt something new
+MAX_STALE_USES = 8  # decisions from one block of draws after the policy received a report
 MAX_WORK = 1 << 14  # draws times arms: with more arms fewer draws are made at once, so that others need not wait
 
 Flags = NDArray[np.bool_]
@@ -95,7 +95,7 @@ class ArmSelector:
         return shares
 
     def mark_stale(self) -> None:
-        """Note that the policy has learnt something."""
+        """Note that the policy received a report."""
         self.is_stale = True
 
     def decide(self, among: Sequence[int] | None = None) -> Selection:
@@ -115,7 +115,7 @@ class ArmSelector:
             return Selection(arm, WHOLE, flags)
         counts, arm = self._ask_policy(among)
         total = sum(share for _, share, _ in shares)
-        drawn = random.randrange(PARTS)  # noqa: S311 -- the arm that is shown is no secret
+        drawn = random.randrange(PARTS)  # noqa: S311 -- the arm that is shown is not secret
         if drawn < total:
             arm, flag = _pick_share(shares, drawn)
             flags |= flag
@@ -204,7 +204,7 @@ class GroupArmSelector:
     def _apply_shares(self, arms: Ints, among: Sequence[int]) -> int:
         """Overwrite arms by the holdout or the floor at random; return the flag of the one that did."""
         held = self.holdout if self.default in among else 0
-        drawn = random.randrange(PARTS)  # noqa: S311 -- the arms that are sent are no secret
+        drawn = random.randrange(PARTS)  # noqa: S311 -- the arms that are sent are not secret
         if drawn < held:
             arms[:] = self.default
             return FLAG_HOLDOUT

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 MAX_DRAWS, MAX_PIECES = 1000, 4  # of a posterior, for a view; pieces of one computation
 MAX_WORK = 1 << 20  # draws times arms in one piece
-RECENT_S = 120  # in which every process has told the others what it has decided
+RECENT_S = 120  # within which every process shares its decisions with the others
 UNLISTED = "; check the name, or list the arms with a key that has the role read"
 
 
@@ -227,7 +227,7 @@ class LiveExperiment:
             return seq, policy, {"pending": self.count_open(), "reported": reported.tolist(), "held_back": held_back}
 
     def view(self) -> dict[str, Any]:
-        """Return what the experiment has learnt, at one moment; lists are by arm.
+        """Return the state of the experiment at one moment; lists are by arm.
 
         It is computed from a copy, so that decisions do not wait for it.
         """

@@ -220,7 +220,7 @@ def _split_results(jobs: Sequence[Job], results: list[int] | Exception) -> list[
 
 
 def _resolve(answers: Sequence[tuple[asyncio.Future[Any], Any]]) -> None:
-    """Resolve futures that are still awaited."""
+    """Resolve pending futures."""
     for future, answer in answers:
         if future.done():  # the client has gone
             continue

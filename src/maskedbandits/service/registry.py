@@ -219,7 +219,7 @@ class ExperimentRegistry:
     # Views
 
     async def view(self, experiment: LiveExperiment) -> dict[str, Any]:
-        """Return what an experiment has learnt and the outcomes of its decisions; another thread computes it."""
+        """Return the state of an experiment and the outcomes of its decisions; another thread computes it."""
         # In this order, or a decision in between would look as if its report were missing.
         known, refused = await self.call_store(
             lambda store: (store.sum_issued(experiment.id), store.sum_refused(experiment.id))

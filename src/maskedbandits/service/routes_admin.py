@@ -133,7 +133,7 @@ class AdminRoutes:
         replies=(StateAnswer, GroupsStateAnswer),
     )
     async def state(self, request: Request) -> Response:
-        """Return what an experiment has learnt, and the outcomes of its decisions."""
+        """Return the state of an experiment and the outcomes of its decisions."""
         experiment = await self._resolve(request)
         reply = StateAnswer if experiment.config.groups is None else GroupsStateAnswer
         return json_response(200, reply(**await self.registry.view(experiment)))

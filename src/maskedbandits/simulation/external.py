@@ -93,7 +93,7 @@ def describe_failure(what: str, error: BaseException) -> UserError:
 
 
 def list_parameters(factory: Factory) -> set[str]:
-    """Return the names of a function's parameters after the first; none if it has no signature."""
+    """Return the names of a function's parameters after the first; none without a signature."""
     try:
         parameters = list(inspect.signature(factory).parameters.values())
     except (TypeError, ValueError):

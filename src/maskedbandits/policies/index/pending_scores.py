@@ -30,7 +30,7 @@ LEAP = 16.0  # limit of unanswered decisions that count, for each report of the 
 @inlined
 def memory_patience(state: Scores) -> float:
     """Return the number of decisions after which an arm's unanswered ones count half."""
-    return max(1.0, memories.total_count_with(state, state.scalars[0].awaited))
+    return max(1.0, memories.total_count_with(state, state.scalars[0].pending_total))
 
 
 @inlined
@@ -67,7 +67,7 @@ def _highest_of_few(state: Scores) -> int:
     """Return that arm by scoring every open arm."""
     scalars = state.scalars[0]
     heavy = memories.weight(state)
-    level = indices.common_level(state, memories.total_count_with(state, scalars.awaited))
+    level = indices.common_level(state, memories.total_count_with(state, scalars.pending_total))
     late, patience = overdue_delay(state), memory_patience(state)
     best = -math.inf
     chosen = 0
@@ -75,7 +75,7 @@ def _highest_of_few(state: Scores) -> int:
         if state.closed[arm]:
             continue
         value = _score_ahead(
-            state, arm, heavy, level, scalars.time + scalars.awaited, scalars.decisions, late, patience
+            state, arm, heavy, level, scalars.time + scalars.pending_total, scalars.decisions, late, patience
         )
         if value > best:
             best = value
@@ -85,7 +85,7 @@ def _highest_of_few(state: Scores) -> int:
 
 @inlined
 def _round_up(number: float, digits: int) -> float:
-    """Round a number up to so many binary digits."""
+    """Round a number up to ``digits`` binary digits."""
     step = 1.0
     while number > (1 << digits) * step:
         step *= 2.0
@@ -106,10 +106,10 @@ def _highest_of_many(state: Scores) -> int:
     """Return that arm by scoring only arms whose inputs changed since their last score."""
     scalars = state.scalars[0]
     heavy = memories.weight(state)
-    level = indices.common_level(state, _round_up(memories.total_count_with(state, scalars.awaited), DIGITS))
+    level = indices.common_level(state, _round_up(memories.total_count_with(state, scalars.pending_total), DIGITS))
     patience = _round_up(memory_patience(state), DIGITS)
     late = _round_up(overdue_delay(state), DELAY_DIGITS)
-    time = int(_round_up(float(scalars.time + scalars.awaited), DIGITS))
+    time = int(_round_up(float(scalars.time + scalars.pending_total), DIGITS))
     is_news = scalars.time != scalars.ahead_seen
     scalars.ahead_seen = scalars.time
     clock = _round_clock(scalars.decisions, patience)
@@ -184,7 +184,7 @@ def _score_block(state: Scores, first: int, every: bool) -> None:
 def highest_open(state: Scores) -> int:
     """Return the arm with the highest score among those open now, without the tournament."""
     scalars = state.scalars[0]
-    if scalars.awaited > 0:
+    if scalars.pending_total > 0:
         return _highest_of_few(state)  # the open arms change from call to call
     best = -math.inf
     chosen = 0

@@ -61,7 +61,7 @@ class Masks(NamedTuple):
 
 
 def read_masks(corruptions: Any, reports: int) -> Masks | None:
-    """Check the masks of so many reports; None stands for the mask of the report's arm, or of all arms."""
+    """Check the masks of ``reports`` reports; None means the mask of the report's arm, or of all arms."""
     if not isinstance(corruptions, (Sequence, np.ndarray)) or len(corruptions) != reports:
         raise UserError(f"corruptions: give a list of {reports}, one for each report, None for that of its arm")
     lines: list[Line] = []

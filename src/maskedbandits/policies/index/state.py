@@ -60,7 +60,7 @@ def forget_reports(state: Axes, first: int, last: int) -> None:
 
 @inner
 def add_masked(state: Axes, arm: int, feedback: float, low: float, span: float, times: float) -> None:
-    """Add a report with its own mask so many times, and update the arm's count and sum.
+    """Add a report with its own mask ``times`` times, and update the arm's count and sum.
 
     A report weighs as much as its span, and one under the arm's own mask 1. With contamination all reports weigh 1,
     because a lie could claim to be hardly masked.

@@ -136,7 +136,7 @@ def push_masked(state: Memory, arm: int, feedback: float, low: float, span: floa
 
 @inlined
 def _add_slot(state: Memory, slot: int, times: float) -> None:
-    """Add a report of the ring so many times; -1 removes it."""
+    """Add a report of the ring ``times`` times; -1 removes it."""
     ring = (state.ring_feedbacks[slot], state.ring_lows[slot], state.ring_spans[slot])
     add_masked(state, state.ring_arms[slot], ring[0], ring[1], ring[2], times)
 

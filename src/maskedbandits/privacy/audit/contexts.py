@@ -401,7 +401,7 @@ def compute_parity_before(run: RunLines) -> Bits:
 
 
 def build_window_parity(length: int | None, odd: int) -> Context:
-    """Return the lines after an even or odd sum of so many inputs, or of all."""
+    """Return the lines after an even or odd sum of the last ``length`` inputs, or of all."""
 
     def members(run: RunLines) -> Members:
         so_far = compute_parity_before(run)

@@ -6,7 +6,7 @@ single reports; single characters; and two scores being high or low, the sum ove
 whole report, of how much more often it was seen with a 1 than with a 0.
 
 Devices of groups have two inputs for each group, ``2 group + reward``. Scores distinguish rewards, and each group from
-the others. Their reports are judged in several views (``groups.py``), each of which is a table here.
+the others. Their reports are judged in several views (``groups.py``). Each view is a table here.
 """
 
 from __future__ import annotations

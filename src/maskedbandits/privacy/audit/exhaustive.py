@@ -116,7 +116,7 @@ def build_enumerable_query(source: WordSource) -> tuple[type[GroupQuery], Ledger
 
 
 def enumerate_words(epsilon: Number, groups: int) -> list[Enumeration]:
-    """Enumerate all words for all queries to up to so many groups, for all kinds of answers.
+    """Enumerate all words for all queries to up to ``groups`` groups, for all kinds of answers.
 
     Parameters
     ----------

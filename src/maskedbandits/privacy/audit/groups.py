@@ -270,7 +270,7 @@ def count_view(view: ReportView, inputs: Ints, halves: Bits, once: Members) -> R
 
 
 def parse_answer(report: bytes, answers: int) -> int:
-    """Return the number of an answer, -1 if a report is none."""
+    """Return the number of an answer, -1 if a report is not an answer."""
     text = report.strip()
     return int(text) if text.isdigit() and len(text) < 10 and int(text) < answers else -1
 

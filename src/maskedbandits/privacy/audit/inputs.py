@@ -87,7 +87,7 @@ PARTS = (
     "where each group is a part",
     "where parts are drawn",
 )
-ONE_IN_ABOVE_CLAIM = 3  # one query in so many requests more than the claim
+ONE_IN_ABOVE_CLAIM = 3  # one query in this many requests more than the claim
 INTERVALS = 6  # of requested values above the claim
 MILLION = 10**6
 MAX_SIGN_PATTERNS = 256  # all patterns, if there are no more
@@ -149,7 +149,7 @@ class GroupInputs(NamedTuple):
 
     @property
     def true_answers(self) -> Ints:
-        """What an honest device masks: group or part and reward, or the reward with the sign of the group."""
+        """The input that an honest device masks: group or part and reward, or the reward with the sign of the group."""
         lines, groups, rewards = np.arange(self.inputs.size), self.inputs // 2, self.inputs & 1
         if self.signs.shape[1]:
             return np.asarray(rewards ^ self.signs[lines, groups])

@@ -60,7 +60,7 @@ class Channel:
 
 @dataclass(frozen=True)
 class EvenBlocks:
-    """How many blocks of a length are flipped almost exactly as often as expected."""
+    """The number of blocks of a length that are flipped almost exactly as often as expected."""
 
     lines: int
     blocks: int
@@ -70,7 +70,7 @@ class EvenBlocks:
 
 @dataclass(frozen=True)
 class NameNoise:
-    """How often two runs masked decisions of the same name with the same noise."""
+    """Counts of decisions with the same name that two runs masked with the same noise."""
 
     decisions: int
     same: int
@@ -85,7 +85,7 @@ class NameNoise:
 
 @dataclass(frozen=True)
 class NoiseFindings:
-    """What was seen of the noise, input xor report."""
+    """Observations of the noise, input xor report."""
 
     contexts: tuple[Channel, ...]
     blocks: tuple[EvenBlocks, ...]
@@ -157,7 +157,7 @@ class Findings:
 
     @property
     def outcome(self) -> AuditOutcome:
-        """What follows for the claim."""
+        """The verdict on the claim."""
         if self.epsilon > self.claimed:
             return "refuted"
         if (self.seeds is not None and self.seeds.is_fixed) or (self.starts is not None and self.starts.is_fixed):
@@ -175,7 +175,7 @@ class Findings:
 
 @dataclass(frozen=True)
 class AnswerDistance:
-    """How often answers of one group and reward were so many steps from the truth, and how often expected."""
+    """Counts of the distances between answers and the truth for one group and reward, with the expected counts."""
 
     where: str  # the kind of queries
     group: int

@@ -30,7 +30,7 @@ RunAnswers = Sequence[NDArray[Any]]  # encoded, by run
 
 @dataclass(frozen=True)
 class Seeds:
-    """What starting a program several times has shown."""
+    """Findings of starting a program several times."""
 
     runs: int
     same: int  # runs that answered the opening like another one
@@ -79,7 +79,7 @@ def iterate_columns(distinct: list[bytes], codes: NDArray[np.int64]) -> Iterator
 def compare_openings(
     answers: RunAnswers, inputs: Sequence[Bits], opening: int, comparisons: int, part: str = ""
 ) -> Seeds:
-    """Return how many runs answered the opening alike, and how likely that is in so many comparisons."""
+    """Return how many runs answered the opening alike, and how likely that is in as many comparisons."""
     runs = len(answers)
     openings = [run[:opening].tobytes() for run in answers]
     times = Counter(openings)

@@ -62,7 +62,7 @@ NAMESPACE_COMMAND = ("unshare", "--user", "--map-root-user", "--pid", "--fork", 
 
 @dataclass(frozen=True)
 class Starts:
-    """What many short starts have shown."""
+    """Findings of many short starts."""
 
     starts: int  # long starts
     single: int  # starts that differ in one line
@@ -87,7 +87,7 @@ class Starts:
 
     @property
     def leaks(self) -> tuple[str, ...]:
-        """What reveals the input apart from the reports."""
+        """Side channels that reveal the input apart from the reports."""
         return tuple(name for name, chance in self.chances.items() if chance < self.level)
 
 
@@ -265,7 +265,7 @@ def compute_dependence(values: Sequence[Hashable], bits: Bits, reports: Sequence
 
 @dataclass(frozen=True)
 class FractionFindings:
-    """What rewards between 0 and 1 have shown; no events if the program takes bits only."""
+    """Findings for rewards between 0 and 1; no events if the program takes bits only."""
 
     lines: int  # for each value
     events: tuple[Event, ...]

@@ -40,7 +40,7 @@ class ArmShares(Plot):
 
     @property
     def caption(self) -> str:
-        """What the plot shows."""
+        """Describe the plot."""
         first = self.groups[0][0]
         has_marks = 0 < len(first.changes) <= summary.MAX_CHANGES
         verticals = f" Dashed verticals are {summary.describe_marks(first)}." if has_marks else ""
@@ -130,7 +130,7 @@ class ArmShares(Plot):
 
 
 def count_intervals(panels: int) -> int:
-    """Return the number of intervals of time in each of so many panels."""
+    """Return the number of intervals of time in each of ``panels`` panels."""
     return int(np.clip(TOTAL_INTERVALS // panels, MIN_INTERVALS, MAX_INTERVALS))
 
 

@@ -32,7 +32,7 @@ class ContextRatio(Plot):
 
     @property
     def caption(self) -> str:
-        """What the plot shows."""
+        """Describe the plot."""
         first = self.problems[0][1][0]
         return (
             f"How many times the regret of “{first.plain.label.policy}” that of “{first.grouped.label.policy}” is, by "

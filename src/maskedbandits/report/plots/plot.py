@@ -85,7 +85,7 @@ class Plot(ABC):
     @property
     @abstractmethod
     def caption(self) -> str:
-        """What the plot shows, in sentences."""
+        """Describe the plot in sentences."""
 
     @abstractmethod
     def draw_figure(self) -> Figure:
@@ -117,7 +117,7 @@ class Plot(ABC):
 
     @property
     def colours(self) -> Sequence[tuple[str, str]]:
-        """Names and colours of series that are no policies."""
+        """Names and colours of series that are not policies."""
         return []
 
 
@@ -137,7 +137,7 @@ DEFAULT_MARGINS = Margins()
 
 
 def new_panel(width: float = 4.9, height: float = 3.1, margins: Margins = DEFAULT_MARGINS) -> tuple[Figure, Axes]:
-    """Return a figure of so many inches, and its panel."""
+    """Return a figure with a size in inches, and its panel."""
     figure = Figure(figsize=(width, height))
     left, bottom, right, top = margins
     box = (left / width, bottom / height, 1 - (left + right) / width, 1 - (bottom + top) / height)

@@ -63,7 +63,7 @@ class PullsAndBounds(Plot):
 
     @property
     def caption(self) -> str:
-        """What the plot shows, and how often a published bound is exceeded."""
+        """Describe the plot, and how often a published bound is exceeded."""
         above = [count for count in self.counts if count.measured > count.published]
         exceeded = f" Measured pulls exceed the published bound in {len(above)} of {len(self.counts)} cells."
         return (

@@ -37,7 +37,7 @@ class RegretByEpsilon(Plot):
 
     @property
     def caption(self) -> str:
-        """What the plot shows, and which policies a log scale cannot show."""
+        """Describe the plot, and the policies that a log scale cannot show."""
         text = "What privacy costs: regret at the end against ε, both on log scales, with 95 % intervals."
         missing = [cell.label.policy for cell in self.cells if cell.mean[-1] <= 0.0]
         return f"{text} Left out where it lost nothing: {', '.join(dict.fromkeys(missing))}." if missing else text

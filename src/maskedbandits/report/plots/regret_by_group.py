@@ -32,7 +32,7 @@ class RegretByGroup(Plot):
 
     @property
     def caption(self) -> str:
-        """What the plot shows."""
+        """Describe the plot."""
         return "Who pays: regret at the end by a visitor of each group, on average, with 95 % intervals."
 
     def draw_figure(self) -> Figure:

@@ -32,7 +32,7 @@ class RegretOverTime(Plot):
 
     @property
     def caption(self) -> str:
-        """What the plot shows."""
+        """Describe the plot."""
         first = self.groups[0][0]
         best = "the best arm of every period" if "record" in first.outcome.spec else "the best arm"
         best = best if first.shares is None else "the best arm of each visitor's own group"
@@ -150,7 +150,7 @@ def lowest_value(groups: Sequence[Sequence[Cell]]) -> float:
 
 
 def share_scale(panels: Sequence[Axes], count: int) -> None:
-    """Give panels in rows of so many one scale, with labels at the left of each row."""
+    """Give the panels of a row one scale, with labels at the left of each row."""
     for index, panel in enumerate(panels):
         if index:
             panel.sharey(panels[0])

@@ -53,7 +53,7 @@ class MeanEstimate(NamedTuple):
 
 
 class ShowRatio(NamedTuple):
-    """How often an arm was shown relative to its logged probabilities, with the limits of that ratio."""
+    """Frequency of an arm relative to its logged probabilities, with the limits of that ratio."""
 
     ratio: float
     low: float

@@ -31,7 +31,7 @@ from typing import NamedTuple, Protocol
 from scipy import optimize, special
 
 DELTA = 0.05
-NORMAL_QUANTILE = 1.959963984540054  # 95 % of a normal distribution are within so many standard deviations
+NORMAL_QUANTILE = 1.959963984540054  # standard deviations around the mean that hold 95 % of a normal distribution
 RHO_SHARE = 0.1  # of the V for which the bound shall be tightest
 
 

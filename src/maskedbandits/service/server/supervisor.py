@@ -41,7 +41,7 @@ class WorkerSlot:
 
 
 class Supervisor:
-    """Keeps all workers running until it is told to end."""
+    """Keeps all workers running until a signal ends it."""
 
     def __init__(self, settings: Settings, listener: socket.socket, *, is_prepared: bool = True) -> None:
         self.settings, self.listener, self.is_prepared = settings, listener, is_prepared

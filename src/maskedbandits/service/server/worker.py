@@ -131,7 +131,7 @@ async def _close(app: App) -> None:
 
 
 async def _start(server: Server, app: App, is_prepared: bool) -> None:
-    """Get ready while requests are told to wait."""
+    """Get ready while requests get a Retry-After."""
     loop, settings = asyncio.get_running_loop(), app.settings
     try:
         if not is_prepared:

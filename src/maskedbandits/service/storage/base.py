@@ -21,7 +21,7 @@ from maskedbandits.service.storage.models import NewReport, Visit
 Row = tuple[Any, ...]
 TableRows = tuple[str, list[Row]]  # a table's name, and some of its rows
 
-MAX_PARAMETERS = 900  # of one statement: every version of SQLite accepts so many
+MAX_PARAMETERS = 900  # of one statement: every version of SQLite accepts this many
 
 
 def placeholders(values: Sequence[Any]) -> str:

@@ -52,7 +52,7 @@ def create_experiment(tx: Transaction, row: ExperimentRow, arms: Sequence[NewArm
 
 def apply_change(tx: Transaction, row: ExperimentRow, arms: Sequence[ArmRow], change: Change) -> ExperimentRow:
     """Change an experiment whose row is locked."""
-    if row.status == "archived":  # devices have been told to drop their reports
+    if row.status == "archived":  # devices have dropped their reports
         raise Conflict(f"the experiment {row.name!r} is archived, which is for good: create another")
     if change.kind not in KINDS:
         raise UserError(f"change {change.kind!r}{suggest_nearest(change.kind, KINDS)}")

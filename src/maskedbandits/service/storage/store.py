@@ -305,7 +305,7 @@ def _find_ours(reports: Sequence[NewReport], stored: _Stored, before: Mapping[in
     """Return the indexes of the reports that were written together: equal, in their order, and without a gap.
 
     They were the newest when they were written, so they end with the highest number. An equal report that another
-    process has sent at the same moment, and that is just before them or alone, cannot be told apart from one of them.
+    process has sent at the same moment, and that is just before them or alone, is indistinguishable from one of them.
     Then both senders get "accepted", and the report is still counted once.
     """
     firsts: dict[_Key, int] = {}
