@@ -1,8 +1,9 @@
 """Child processes that start quickly: forks of an interpreter which has imported numba and compiled one function.
 
 That takes two seconds of CPU, which each fork saves. A fork has imported nothing of this package, so it declares and
-loads kernels as a new process does. What it shares with the others is the order of sets (``PYTHONHASHSEED``): a test
-about that, or about the start of Python, needs a new process (``children.py``).
+loads kernels as a new process does. Forks share the order of sets (``PYTHONHASHSEED``), and end after their exit
+handlers, without freeing numba's objects one by one. A test about these, or about the start of Python, needs a new
+process (``children.py``).
 """
 
 from __future__ import annotations
@@ -17,11 +18,20 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 # Each line of input is a request: arguments as for Python, a folder, variables, and files for the output. The child
-# leaves the loop, becomes the program, and ends as any interpreter does.
+# leaves the loop, becomes the program, and leaves the interpreter once its threads and its exit handlers have ended.
 SERVER = """
-import json, os, sys, tempfile, types
-import numba, numpy
+import atexit, gc, json, os, sys, tempfile, traceback, types
+
+def leave():
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    os._exit(code)
+
+atexit.register(leave)  # the first one is called last
+import numba, numpy, scipy.optimize, scipy.special
 numba.njit(lambda x, y: x[0] + y)(numpy.zeros(1), 1.0)
+gc.collect()
+gc.freeze()  # so that forks need not copy these objects
 
 def serve():
     while line := sys.stdin.readline():
@@ -30,7 +40,7 @@ def serve():
         if not process:
             return request
         print(os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]), flush=True)
-    sys.exit()
+    os._exit(0)
 
 def become(request):
     for number, path in enumerate([os.devnull, request["out"], request["errors"]]):
@@ -51,7 +61,17 @@ def become(request):
     sys.path[:1] = ["", *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     return compile(source, "<string>" if first == "-c" else main.__file__, "exec"), vars(main)
 
-exec(*become(serve()))
+code = 1
+program = become(serve())
+try:
+    exec(*program)
+    code = 0
+except SystemExit as end:
+    code = end.code if isinstance(end.code, int) else int(end.code is not None)
+    if isinstance(end.code, str):
+        print(end.code, file=sys.stderr)
+except BaseException:
+    traceback.print_exc()
 """
 
 
