@@ -13,7 +13,8 @@ from scipy import integrate, stats
 from docs import blocks
 from docs.privacy import markdown
 from maskedbandits import GaussianNoise, LaplaceNoise, Problem, RandomizedResponse, make_policy, simulate
-from maskedbandits.corruption import Corruption, compute_spread
+from maskedbandits.corruption import Corruption
+from maskedbandits.noise import compute_spread
 
 PAGE = Path(__file__).with_suffix(".md")
 EPSILONS = (0.5, 1.0, 2.0, 4.0)

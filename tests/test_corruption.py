@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maskedbandits.corruption import GaussianNoise, LaplaceNoise, Monotone, RandomizedResponse, compute_spread
+from maskedbandits.corruption import Monotone, RandomizedResponse
+from maskedbandits.noise import GaussianNoise, LaplaceNoise, compute_spread
 from monotone import FUNCTIONS
 from naive.unbounded import gaussian_delta
 

@@ -43,8 +43,8 @@ _MODULES = {
     "load_featured": "features",
     "make_featured": "features",
     "Device": "device",
-    "GaussianNoise": "corruption",
-    "LaplaceNoise": "corruption",
+    "GaussianNoise": "noise",
+    "LaplaceNoise": "noise",
     "Monotone": "corruption",
     "RandomizedResponse": "corruption",
     "Problem": "problems",
@@ -60,14 +60,14 @@ if TYPE_CHECKING:
     from maskedbandits.contextual import Contextual as Contextual
     from maskedbandits.contextual import load_contextual as load_contextual
     from maskedbandits.contextual import make_contextual as make_contextual
-    from maskedbandits.corruption import GaussianNoise as GaussianNoise
-    from maskedbandits.corruption import LaplaceNoise as LaplaceNoise
     from maskedbandits.corruption import Monotone as Monotone
     from maskedbandits.corruption import RandomizedResponse as RandomizedResponse
     from maskedbandits.device import Device as Device
     from maskedbandits.features import Featured as Featured
     from maskedbandits.features import load_featured as load_featured
     from maskedbandits.features import make_featured as make_featured
+    from maskedbandits.noise import GaussianNoise as GaussianNoise
+    from maskedbandits.noise import LaplaceNoise as LaplaceNoise
     from maskedbandits.policies import Policy as Policy
     from maskedbandits.policies import make_policy as make_policy
     from maskedbandits.policies.serialization import load_policy as load_policy

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from maskedbandits import ContextualProblem, RandomizedResponse, make_policy, simulate
-from maskedbandits.corruption import GaussianNoise
 from maskedbandits.errors import UserError
+from maskedbandits.noise import GaussianNoise
 from naive import Twin
 
 MEANS = np.array([[[0.9, 0.2, 0.4], [0.1, 0.6, 0.3]], [[0.3, 0.8, 0.1], [0.5, 0.2, 0.9]]])

@@ -18,9 +18,10 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from maskedbandits.corruption import GaussianNoise, LaplaceNoise, Noise, RandomizedResponse
+from maskedbandits.corruption import RandomizedResponse
 from maskedbandits.errors import suggest_nearest
 from maskedbandits.experiments.toml_table import TomlTable, describe_actual, format_value
+from maskedbandits.noise import GaussianNoise, LaplaceNoise, Noise
 from maskedbandits.problems import ContextualProblem, Problem
 from maskedbandits.problems.rewards import Bernoulli, Beta, Gaussian, Rewards
 

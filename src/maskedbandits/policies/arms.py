@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from maskedbandits._numba.state import Ints, copy_widened, has_field
-from maskedbandits.corruption import IDENTITY, Corruption, Noise, Polyline, expand_per_arm
+from maskedbandits.corruption import IDENTITY, Corruption, Polyline, expand_per_arm
 from maskedbandits.errors import UserError
+from maskedbandits.noise import Noise
 from maskedbandits.policies.registry import Kind
 
 

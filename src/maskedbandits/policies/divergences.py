@@ -16,8 +16,9 @@ from dataclasses import replace
 from typing import Any
 
 from maskedbandits._numba.state import Param
-from maskedbandits.corruption import BOUNDED, Corruption, Noise, Spread, compute_spread
+from maskedbandits.corruption import Corruption
 from maskedbandits.errors import UserError
+from maskedbandits.noise import BOUNDED, Noise, Spread, compute_spread
 from maskedbandits.policies import registry, validation
 from maskedbandits.policies.indices import kl, sub_gamma, ucb
 from maskedbandits.policies.memories import everything

@@ -8,16 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from maskedbandits import _validation
-from maskedbandits.corruption import (
-    IDENTITY,
-    Corruption,
-    Noise,
-    RandomizedResponse,
-    Spread,
-    compute_spread,
-    expand_per_arm,
-)
+from maskedbandits.corruption import IDENTITY, Corruption, RandomizedResponse, expand_per_arm
 from maskedbandits.errors import LARGEST, UserError, check_int, check_number
+from maskedbandits.noise import Noise, Spread, compute_spread
 from maskedbandits.problems.rewards import Gaussian, Rewards, check_rewards
 
 if TYPE_CHECKING:

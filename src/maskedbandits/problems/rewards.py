@@ -10,8 +10,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from maskedbandits.corruption import BOUNDED
 from maskedbandits.errors import WrongValueError, check_number
+from maskedbandits.noise import BOUNDED
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,10 @@ import numpy as np
 
 from maskedbandits._numba.jit import compiled, inlined
 from maskedbandits._numba.state import Floats, Ints, Words
-from maskedbandits.corruption import Corruption, GaussianNoise, LaplaceNoise
+from maskedbandits.corruption import Corruption
 from maskedbandits.errors import UserError
 from maskedbandits.math import beta, rng
+from maskedbandits.noise import GaussianNoise, LaplaceNoise
 from maskedbandits.policies.kernels import Tally, World, begin_segment, choose, decide, observe, settle_regret, take_in
 from maskedbandits.policies.state import Arms
 from maskedbandits.problems.rewards import Beta, Gaussian, Rewards

@@ -21,8 +21,9 @@ from numpy.typing import NDArray
 
 from maskedbandits._numba.jit import inlined
 from maskedbandits._numba.state import Ints, copy_resized, has_field, layout_of
-from maskedbandits.corruption import Noise, Polyline, RandomizedResponse
+from maskedbandits.corruption import Polyline, RandomizedResponse
 from maskedbandits.errors import UserError
+from maskedbandits.noise import Noise
 
 ARMS_OWN = -1
 NO_LINES = np.array([[0.0, 0.0, 1.0]])  # a line that no report has
