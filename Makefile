@@ -23,7 +23,7 @@ test: $(VENV)/.test ## all tests but the slow ones
 	@$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup
 
 test-slow: $(VENV)/.test ## statistical checks against published numbers, and machine code of every kind; half an hour
-	@$(BIN)/python -m pytest -m slow
+	@HYPOTHESIS_PROFILE=full $(BIN)/python -m pytest -m "slow or hypothesis"
 	@$(BIN)/python -m pytest --compiled tests/policies tests/privacy/test_masked_reports.py
 
 lint: $(VENV)/.test ## ruff, mypy, import-linter

@@ -25,8 +25,9 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
     derandomize=bool(os.environ.get("CI")),
 )
+settings.register_profile("quick", settings.get_profile("full"), max_examples=40)  # `make test-slow` tries all
 settings.register_profile("few", settings.get_profile("full"), max_examples=5)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "full"))
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 
 def _kind_of(item: pytest.Item) -> str | None:

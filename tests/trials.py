@@ -12,8 +12,9 @@ INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT", "0") != "0"
 
 
 def examples(count: int) -> settings:
-    """Return settings with so many examples, or few in the profile for interpreted kernels."""
-    return settings(max_examples=min(count, 5) if os.environ.get("HYPOTHESIS_PROFILE") == "few" else count)
+    """Return settings with a number of examples, or with that of a quicker profile."""
+    profile = os.environ.get("HYPOTHESIS_PROFILE", "quick")
+    return settings(max_examples=count if profile == "full" else min(count, settings.get_profile(profile).max_examples))
 
 
 def generator(seed: int | np.random.SeedSequence) -> np.random.Generator:
