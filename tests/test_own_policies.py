@@ -42,7 +42,7 @@ def arm():
 """
 OWN = "import helper\n" + HEAD + CHOOSE
 REGISTER = "KINDS['own'] = registry.alone('own', {module})\n"
-PULL = "print(mb.make_policy('own', arms=9).choose(), end=' ')\n"
+PULL = "print(mb.make_policy('own', arms=9).sample(1)[0], end=' ')\n"
 IMPORTS = "import importlib, sys\nimport maskedbandits as mb\nfrom maskedbandits.policies import KINDS, registry\n"
 USE = IMPORTS + "import own\n" + REGISTER.format(module="own") + PULL
 HERE = "sys.modules[__name__]"
