@@ -25,9 +25,9 @@ from typing import Any
 
 import pytest
 
-from browsers import CHROMIUM, needs_browser, one_at_a_time
+from browsers import CHROMIUM, needs_browser
 
-pytestmark = [needs_browser, one_at_a_time]
+pytestmark = needs_browser
 CLIENT = Path(__file__).parents[2] / "client" / "client.js"
 TABS = ("hidden", "held", "front")
 DEVICES = 60  # in each tab: half of their arrivals are learned from, the other half are judged

@@ -23,7 +23,6 @@ from maskedbandits.demo import crowd
 from maskedbandits.demo.site import Site
 
 pytest_plugins = ["browsers"]
-pytestmark = one_at_a_time
 
 
 # The crowd
@@ -113,6 +112,7 @@ def wait_until_followed(page: Any) -> None:
 
 
 @needs_browser
+@one_at_a_time
 @pytest.mark.slow  # what it does is in test_demo_flow, too, without waiting for a whole phase
 def test_demo_page_shows_learning(browser: Any, tmp_path: Path) -> None:
     complaints: list[str] = []

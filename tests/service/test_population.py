@@ -1,4 +1,4 @@
-"""A population of devices with a real service: learning from masked, late reports matches the simulation.
+"""Devices of a population with a real service: learning from masked, late reports matches the simulation.
 
 Devices live on a clock of their own, which runs as fast as they can ask; the service runs on the machine's. A step is a
 second of theirs. So a report comes as many steps late as ``report_after`` and the device's delay have seconds.
@@ -9,9 +9,8 @@ from __future__ import annotations
 import heapq
 import itertools
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -82,6 +81,13 @@ class Population:
             own.close()
 
 
+@pytest.fixture(scope="module")
+def population_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    with running(f"sqlite:///{tmp_path_factory.mktemp('population')}/bandits.db") as service:
+        service.wait_until_ready()
+        yield service
+
+
 def created(service: Running, name: str, policy: str) -> None:
     arms = [{"name": str(place)} for place in range(len(MEANS))]
     values = {"name": name, "epsilon": EPSILON, "policy": policy, "report_after": AFTER, "arms": arms}
@@ -107,7 +113,7 @@ def everybody(address: str, experiment: str, seed: int) -> Population:
 
 
 def played(
-    storage: str,
+    service: Running,
     policy: str,
     populations: int,
     steps: int,
@@ -116,10 +122,9 @@ def played(
 ) -> tuple[list[float], list[dict[str, Any]]]:
     """Let populations visit an experiment each, step by step; return their regrets, and the states in the end."""
     clock = Clock()
-    with running(storage) as service, pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch:
         patch.setattr(device, "time", clock)
-        service.wait_until_ready()
-        names = [f"{policy}-{number}" for number in range(populations)]
+        names = [f"{people.__name__}-{policy}-{number}" for number in range(populations)]
         for name in names:
             create(service, name, policy)
         crowds = [people(service.address, name, seed) for seed, name in enumerate(names)]
@@ -150,17 +155,11 @@ def simulated(policy: str, steps: int) -> tuple[float, float]:
     return float(result.regret.mean()), float(result.regret.std())
 
 
-def test_every_report_of_population_is_learnt(tmp_path: Path) -> None:
-    _, [state] = played(f"sqlite:///{tmp_path}/bandits.db", "klucb-cf", 1, 150)
-    assert state["observations"] == 150
-    assert state["refused"] == {}
-
-
-@pytest.mark.slow
+@pytest.mark.slow  # test_population_groups has few reports of both kinds
 @pytest.mark.parametrize("policy", ["klucb-cf", "auto"])
-def test_regret_matches_simulation(policy: str, tmp_path: Path) -> None:
+def test_regret_matches_simulation(policy: str, population_service: Running) -> None:
     populations, steps = 20, 600
-    regrets, _ = played(f"sqlite:///{tmp_path}/bandits.db", policy, populations, steps)
+    regrets, _ = played(population_service, policy, populations, steps)
     expected, spread = simulated(policy, steps)
     assert 4 * spread / populations**0.5 < 0.1 * expected  # if they are equal, it fails by chance once in 30,000 times
     assert np.mean(regrets) <= 1.1 * expected

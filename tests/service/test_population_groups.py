@@ -1,16 +1,15 @@
-"""Devices of two groups with a real service: it learns what the library learns with the same delays."""
+"""Devices of two groups with a real service: it learns what the library does with the same delays."""
 
 from __future__ import annotations
 
 import heapq
 import random
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from running import Running
-from test_population import AFTER, JITTER, QUICK, SHORTEST, Population, played
+from test_population import AFTER, JITTER, QUICK, SHORTEST, Population, played, population_service
 
 from maskedbandits import make_contextual
 from maskedbandits.contextual import masks
@@ -18,6 +17,7 @@ from maskedbandits.device import Device
 
 GROUPS = ["young", "old"]
 MEANS = [[0.2, 0.4, 0.9, 0.3], [0.9, 0.3, 0.2, 0.4]]
+__all__ = ["population_service"]  # a fixture
 EPSILON = 3.0  # at which one of four answers says more than a bit
 
 
@@ -77,18 +77,20 @@ def simulated(policy: str, runs: int, steps: int) -> list[float]:
     return regrets
 
 
-def test_every_answer_of_population_is_learnt(tmp_path: Path) -> None:
-    _, [state] = played(f"sqlite:///{tmp_path}/bandits.db", "klucb-cf", 1, 120, created, both)
-    assert state["observations"] == 120
-    assert state["refused"] == {}
-    assert state["answers"] == "one of many"
+def test_every_report_of_population_counts(population_service: Running) -> None:
+    """With groups the policy observes answers, otherwise bits."""
+    _, [bits] = played(population_service, "klucb-cf", 1, 120)
+    _, [answers] = played(population_service, "klucb-cf", 1, 120, created, both)
+    assert (bits["observations"], bits["refused"]) == (120, {})
+    assert (answers["observations"], answers["refused"]) == (120, {})
+    assert answers["answers"] == "one of many"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", ["klucb-cf", "auto"])
-def test_regret_matches_simulation(policy: str, tmp_path: Path) -> None:
+def test_regret_matches_simulation(policy: str, population_service: Running) -> None:
     populations, steps = 16, 800
-    regrets, _ = played(f"sqlite:///{tmp_path}/bandits.db", policy, populations, steps, created, both)
+    regrets, _ = played(population_service, policy, populations, steps, created, both)
     expected = simulated(policy, 100, steps)
     mean, spread = float(np.mean(expected)), float(np.std(expected))
     assert 4 * spread / populations**0.5 < 0.1 * mean  # if they are equal, it fails by chance once in 30,000 times
