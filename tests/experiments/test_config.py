@@ -265,7 +265,8 @@ import numba
 from numba.core.dispatcher import Dispatcher
 from maskedbandits import experiments
 for path in sorted(pathlib.Path({str(FILES)!r}).glob("*.toml")):
-    if "data = " not in path.read_text(encoding="utf-8"):  # which not everybody has fetched
+    # not everybody has fetched data, and scaling.toml is long
+    if "data = " not in path.read_text(encoding="utf-8") and path.stem != "scaling":
         experiments.load(path)
 kernels = [one for one in gc.get_objects() if isinstance(one, Dispatcher)]
 compiled = [one.py_func.__qualname__ for one in kernels if one.signatures]

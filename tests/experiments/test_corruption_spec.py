@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,11 +20,14 @@ from maskedbandits.problems.rewards import Bernoulli
 
 PROBLEM = "horizon = 300\nmeans = [[0.2, 0.7], [0.8, 0.1]]\nstarts = [0, 150]\n"
 POLICIES = '[[policies]]\nname = "uniform"\n[[policies]]\nname = "sw-klucb-cf"\nwindow = 50\n'
+GAUSSIAN = "noise = { gaussian = 0 }\nrewards = { gaussian = 0.1 }"
 
 
-def loaded(folder: Path, mask: str, top: str = "epsilons = [1, inf]\n", problem: str = PROBLEM) -> Experiment:
+def loaded(
+    folder: Path, mask: str, top: str = "epsilons = [1, inf]\n", problem: str = PROBLEM, policies: str = POLICIES
+) -> Experiment:
     path = folder / "x.toml"
-    path.write_text(f"runs = 4\nseed = 3\n{top}[[problems]]\n{problem}{mask}\n{POLICIES}", encoding="utf-8")
+    path.write_text(f"runs = 4\nseed = 3\n{top}[[problems]]\n{problem}{mask}\n{policies}", encoding="utf-8")
     return experiments.load(path)
 
 
@@ -66,18 +70,33 @@ def test_reward_laws_follow_the_file(tmp_path: Path, rewards: str, law: object) 
     assert condition.averaged_problem.law == law
 
 
-def test_cells_are_what_a_simulation_gives(tmp_path: Path) -> None:
-    experiment = loaded(tmp_path, "noise = { gaussian = 0 }\nrewards = { gaussian = 0.1 }")
+@pytest.mark.parametrize(
+    ("name", "options", "sigma"),
+    [
+        ("uniform", {}, {}),
+        pytest.param("sw-klucb-cf", {"window": 50}, {"sigma": 0.1}, marks=pytest.mark.slow),  # it compiles for long
+    ],
+)
+def test_cells_are_what_a_simulation_gives(
+    tmp_path: Path, name: str, options: dict[str, Any], sigma: dict[str, Any]
+) -> None:
+    policies = f'[[policies]]\nname = "{name}"\n' + "".join(f"{key} = {value}\n" for key, value in options.items())
+    experiment = loaded(tmp_path, GAUSSIAN, policies=policies)
     made = experiments.run(experiment, tmp_path / "out", SilentWatcher(), command="")
-    cell = made.cells[1]
+    [cell] = made.cells
     problem = experiment.conditions[0].problem
-    policy = make_policy("sw-klucb-cf", arms=2, corruption=problem.corruption, window=50, sigma=0.1)
+    policy = make_policy(name, arms=2, corruption=problem.corruption, **options, **sigma)
     again = simulate(problem, policy, runs=4, seed=cell.outcome.spec["seed"], checkpoints=200, progress=False)
     assert np.array_equal(cell.outcome.regret, again.regret)
-    assert cell.outcome.spec["parameters"] == {"window": 50, "sigma": 0.1}  # not that of rewards in [0, 1]
+    assert cell.outcome.spec["parameters"] == {**options, **sigma}
     for one, other in zip(made.cells, results.load(tmp_path / "out").cells, strict=True):
         assert one.outcome.spec == other.outcome.spec
         assert np.array_equal(one.outcome.regret, other.outcome.regret)
+
+
+def test_index_policies_use_sigma_of_the_rewards(tmp_path: Path) -> None:
+    windowed = build_specs(loaded(tmp_path, GAUSSIAN))[1].facts
+    assert windowed["parameters"] == {"window": 50, "sigma": 0.1}  # not that of rewards in [0, 1]
 
 
 def test_every_mask_and_law_has_its_own_key(tmp_path: Path) -> None:

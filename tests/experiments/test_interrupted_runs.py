@@ -1,4 +1,4 @@
-"""However a sweep is ended: nothing finished is lost or played again, nobody is left behind, numbers are the same."""
+"""However a sweep ends, what is finished is kept and not played again, no process is left, and numbers are the same."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ from children import LONGEST, PROGRAM, child, wait_until
 from maskedbandits import cli, experiments
 from maskedbandits.experiments import results
 from maskedbandits.experiments.progress_bar import SilentWatcher
-from maskedbandits.experiments.results import Results
 from small_experiment import same_numbers, write
 
-needs_proc = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="who is left is looked up in /proc")
+needs_proc = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="processes are looked up in /proc")
 SIGNALS = {
     signal.SIGINT: (cli.INTERRUPTED, "interrupted"),
     signal.SIGTERM: (128 + 15, "ended by SIGTERM"),
@@ -26,10 +25,12 @@ SIGNALS = {
 }
 QUICK = [("threads", signal.SIGINT)]
 SLOW = [(backend, number) for backend in ("threads", "processes", "ray") for number in SIGNALS]
-CELLS = 60
+CELLS, MORE = 60, 4  # of a sweep, and how many it plays beyond those that are kept
 MARK = "MASKEDBANDITS_TEST_SWEEP"
 
-SWEEP = """
+
+def sweep(cells: int) -> str:
+    return f"""
 runs = 20
 checkpoints = 5
 epsilons = [1]
@@ -42,8 +43,8 @@ segments = 2
 [[policies]]
 name = "klucb-cf"
 [grid.problems]
-seed = [{}]
-""".format(", ".join(map(str, range(CELLS))))
+seed = {list(range(cells))}
+"""
 
 
 def marked(mark: str) -> list[int]:
@@ -53,13 +54,13 @@ def marked(mark: str) -> list[int]:
         try:
             if f"{MARK}={mark}".encode() in path.read_bytes().split(b"\0"):
                 found.append(int(path.parent.name))
-        except OSError:  # it has just ended, or is somebody else's
+        except OSError:  # it has just ended, or is another user's
             continue
     return found
 
 
 def all_gone(mark: str) -> bool:
-    """Wait until nobody with a mark is left."""
+    """Wait until no process with a mark is left."""
     deadline = time.monotonic() + LONGEST
     while marked(mark) and time.monotonic() < deadline:
         time.sleep(0.1)
@@ -72,8 +73,8 @@ def cells(folder: Path) -> dict[str, int]:
 
 
 def ended(folder: Path, backend: str, end: Callable[[int], None]) -> tuple[int, str, dict[str, int]]:
-    """Start a sweep and end it on its way; return its exit code, its last words, and the cells that it has left."""
-    write(folder, SWEEP)
+    """Start a sweep and end it midway; return its exit code, its messages, and the cells that it has left."""
+    write(folder, sweep(CELLS))
     mark = uuid.uuid4().hex
     if backend == "ray":
         pytest.importorskip("ray", reason="Ray is not installed: pip install 'maskedbandits[ray]'")
@@ -87,22 +88,17 @@ def ended(folder: Path, backend: str, end: Callable[[int], None]) -> tuple[int, 
     return process.returncode, words, cells(folder)
 
 
-def gone_on(folder: Path, kept: dict[str, int]) -> Results:
-    """Go on with a sweep, here; what was kept is not played again."""
-    experiments.run(experiments.load(folder / "x.toml"), folder / "out", SilentWatcher(), command="")
-    assert {key: written for key, written in cells(folder).items() if key in kept} == kept
-    return results.load(folder / "out")
-
-
-@pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Results:
-    folder = tmp_path_factory.mktemp("undisturbed")
-    return experiments.run(experiments.load(write(folder, SWEEP)), folder / "out", SilentWatcher(), command="")
-
-
-def same(made: Results, expected: Results) -> bool:
-    assert [cell.label for cell in made.cells] == [cell.label for cell in expected.cells]
-    return all(same_numbers(a.outcome, b.outcome) for a, b in zip(made.cells, expected.cells, strict=True))
+def resumes(folder: Path, kept: dict[str, int]) -> None:
+    """Play a few cells more than were kept: those are not played again, and all are as without an interruption."""
+    experiment = experiments.load(write(folder, sweep(min(len(kept) + MORE, CELLS))))
+    experiments.run(experiment, folder / "out", SilentWatcher(), command="")
+    now = cells(folder)
+    assert {key: written for key, written in now.items() if key in kept} == kept
+    assert len(now) > len(kept)
+    made = results.load(folder / "out")
+    undisturbed = experiments.run(experiment, folder / "undisturbed", SilentWatcher(), command="")
+    assert [cell.label for cell in made.cells] == [cell.label for cell in undisturbed.cells]
+    assert all(same_numbers(a.outcome, b.outcome) for a, b in zip(made.cells, undisturbed.cells, strict=True))
 
 
 @needs_proc
@@ -110,11 +106,9 @@ def same(made: Results, expected: Results) -> bool:
     ("backend", "number"),
     [*QUICK, *(pytest.param(*each, marks=pytest.mark.slow) for each in SLOW if each not in QUICK)],
 )
-def test_signal_ends_run_in_one_line(
-    tmp_path: Path, undisturbed: Results, backend: str, number: signal.Signals
-) -> None:
+def test_signal_ends_run_in_one_line(tmp_path: Path, backend: str, number: signal.Signals) -> None:
     code, words = SIGNALS[number]
-    # as from a terminal, which tells everybody
+    # as from a terminal, which sends it to the whole group
     returned, said, kept = ended(tmp_path, backend, lambda process: os.killpg(process, number))
     assert returned == code, said
     assert 0 < len(kept) < CELLS
@@ -122,13 +116,13 @@ def test_signal_ends_run_in_one_line(
     counts = (len(kept), len(kept) - 1)
     end = f"of {CELLS} cells are kept in {tmp_path / 'out'}; the same command goes on from there\n"
     assert said in [f"maskedbandits: {words}: {count} {end}" for count in counts]
-    assert same(gone_on(tmp_path, kept), undisturbed)
+    resumes(tmp_path, kept)
 
 
 @needs_proc
 @pytest.mark.parametrize("backend", ["processes", pytest.param("ray", marks=pytest.mark.slow)])
-def test_killed_run_resumes_and_leaves_no_process(tmp_path: Path, undisturbed: Results, backend: str) -> None:
+def test_killed_run_resumes_and_leaves_no_process(tmp_path: Path, backend: str) -> None:
     returned, _, kept = ended(tmp_path, backend, lambda process: os.kill(process, signal.SIGKILL))
     assert returned == -signal.SIGKILL
     assert 0 < len(kept) < CELLS
-    assert same(gone_on(tmp_path, kept), undisturbed)
+    resumes(tmp_path, kept)
