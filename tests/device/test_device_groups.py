@@ -195,7 +195,7 @@ def test_neither_group_nor_arm_is_stored(url: str, service: Service, folder: Pat
 
 
 def lived(clock: Clock, group: int, clicks: float) -> list[tuple[float, int]]:
-    """Return when reports of 200 visits left, and their lengths, with repeated chances and 128 answers."""
+    """Return when reports of 80 visits left, and their lengths, with repeated chances and 128 answers."""
     names = list(map(str, range(64)))
     service, rng = Service(clock.time), random.Random(3)
     service.decision = {"arms": ["plain"] * 64, "payloads": {"plain": 0}, "signs": None, "epsilon": 1.0}
@@ -204,13 +204,13 @@ def lived(clock: Clock, group: int, clicks: float) -> list[tuple[float, int]]:
     with direct(service) as address, pytest.MonkeyPatch.context() as patch:
         patch.setattr(reporter, "draw_uniform", random.Random(5).random)
         with opened(address, cap=10**6, groups=names, group=names[group]) as own:
-            for _ in range(200):
+            for _ in range(80):
                 decision = own.decide()
                 if rng.random() < clicks:
                     decision.report(1)
                 pass_time(own, clock, 3)
             pass_time(own, clock, 90_000)
-    assert len(service.taken) == 200
+    assert len(service.taken) == 80
     return [(arrival.at, arrival.size) for arrival in service.arrivals]
 
 

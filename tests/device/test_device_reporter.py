@@ -261,8 +261,8 @@ def test_rows_of_another_server_wait(url: str, service: Service, clock: Clock, t
 
 def test_thread_sends_by_itself() -> None:
     service = Service()
-    service.report_after = 0.3
-    with serving(service) as address, opened(address, background=True, jitter=0.2) as device:
+    service.report_after = 0.1
+    with serving(service) as address, opened(address, background=True, jitter=0.1) as device:
         decisions: list[Decision] = [device.decide() for _ in range(3)]
         assert all(decision.report(1) for decision in decisions)
         wait_for(lambda: len(service.taken) == 3)
@@ -272,10 +272,10 @@ def test_thread_sends_by_itself() -> None:
 
 
 def wait_for(what: Any) -> None:
-    for _ in range(2400):
+    for _ in range(12_000):
         if what():
             return
-        time.sleep(0.05)
+        time.sleep(0.01)
     pytest.fail("it never happened")
 
 

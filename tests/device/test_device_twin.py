@@ -13,7 +13,7 @@ from naive.device import NaiveDevice
 pytest_plugins = ["device_fixtures"]
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", [*range(5), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(5, 20))])
 def test_device_matches_twin(
     seed: int, url: str, service: Service, clock: Clock, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -130,7 +130,7 @@ def test_read_only_files_prevent_participation(url: str, service: Service, folde
 
 
 def test_full_disk_only_prevents_participation(url: str, folder: Path) -> None:
-    (part, arms, why), code = children.call(children.fill_the_disk, url, str(folder / "ledger"), 40_000)
+    (part, arms, why), code = children.call(children.fill_the_disk, url, str(folder / "ledger"), 24_000)
     assert code == 0
     assert arms == {"plain"}
     assert any(part)
@@ -176,7 +176,7 @@ def test_forked_copy_does_not_participate(where: str, url: str, folder: Path) ->
 
 def test_processes_share_cap_and_outbox(folder: Path) -> None:
     service = Service()
-    service.report_after, service.expires_after = 0.5, 3600.0
+    service.report_after, service.expires_after = 0.1, 3600.0
     with serving(service) as address:
         started = [children.start(children.spend, address, str(folder / "ledger"), 12) for _ in range(3)]
         results = [children.finish(one) for one in started]
