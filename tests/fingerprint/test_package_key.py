@@ -17,6 +17,7 @@ from maskedbandits.fingerprint.package import HERE
 USES = {"machine code": MACHINE_CODE, "cells": CELLS, "snapshots": SNAPSHOTS}
 DECORATORS = {"compiled", "entry", "inner", "inlined", "dispatch"}
 COMPILERS = {"numba", "llvmlite"}
+HOLDS_STATEMENTS = (ast.stmt, ast.ExceptHandler, ast.match_case)  # expressions import nothing
 SHOWN = {"experiments/dataframe.py", "experiments/progress_bar.py"}  # imported, and decide nothing
 LOADED = """
 import sys
@@ -43,7 +44,7 @@ def imports(path: Path) -> set[str]:
             found |= {each.name for each in node.names}
         if isinstance(node, ast.ImportFrom):
             found |= {f"{node.module}.{each.name}" for each in node.names}
-        todo += ast.iter_child_nodes(node)
+        todo += [child for child in ast.iter_child_nodes(node) if isinstance(child, HOLDS_STATEMENTS)]
     return {".".join(name.split(".")[:count]) for name in found for count in range(1, name.count(".") + 2)}
 
 
