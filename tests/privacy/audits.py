@@ -41,7 +41,7 @@ def python(*arguments: object) -> str:
 
 def script(text: str) -> str:
     """Return the command of a program given as text."""
-    return python("-c", f"import os, sys, time\n{text}")
+    return python("-ISc", f"import os, sys, time\n{text}")
 
 
 def run_mutant(command: str, texts: Iterable[bytes], *_options: object, any_code: bool = False) -> list[list[bytes]]:

@@ -17,7 +17,9 @@ from ledgers import Clock
 from maskedbandits.privacy.ledger import Ledger, LedgerError, Overdraft, period
 
 PROCESSES = multiprocessing.get_context("forkserver")
-PROCESSES.set_forkserver_preload(["maskedbandits.privacy.ledger"])  # so that not every child waits for it
+# So that not every child imports them; modules of tests are not found this early.
+IMPORTS = ["http.server", "maskedbandits.device.device", "maskedbandits.privacy.ledger", "pytest"]
+PROCESSES.set_forkserver_preload(IMPORTS)
 
 
 def call(work: Callable[..., Any], *arguments: Any) -> tuple[Any, int | None]:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from audits import SURE, call, judge_group_mutant, python
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from maskedbandits import cli
@@ -21,6 +21,7 @@ from maskedbandits.privacy.audit import events, exhaustive, statistics, text
 from maskedbandits.privacy.audit.inputs import INTERVALS, MILLION, concatenate, draw_group_inputs, format_lines
 from naive import audit_statistics as naive
 from naive import mechanism as naive_mechanism
+from trials import examples
 
 MUTANTS = Path(__file__).parent / "group_mutants.py"
 BIT, MANY, PARTS = "bit", "one of many", "one of parts"
@@ -28,9 +29,7 @@ BIT, MANY, PARTS = "bit", "one of many", "one of parts"
 
 def audited(name: str, answers: str, trials: int = 1500, groups: int = 3, arms: int = 3) -> dict[str, Any]:
     """Return the findings about a mutant as JSON; eight runs in this process."""
-    found = judge_group_mutant(name, answers, trials, groups, arms)
-    printed: dict[str, Any] = json.loads(json.dumps(text.as_json(found)))
-    assert text.format_findings(found)[-1] == printed["verdict"]
+    printed: dict[str, Any] = text.as_json(judge_group_mutant(name, answers, trials, groups, arms))
     return printed
 
 
@@ -59,8 +58,8 @@ def audited(name: str, answers: str, trials: int = 1500, groups: int = 3, arms: 
     ],
 )
 def test_planted_leak_is_refuted(name: str, answers: str, telling: str) -> None:
-    trials = 5000 if name.startswith(("weaker", "trusts")) else 1500  # of which an eighth leaks
-    found = audited(name, answers, trials)
+    trials = {"weaker_where_all_groups_have_one_arm": 2500, "weaker_where_all_groups_are_one_part": 2500}
+    found = audited(name, answers, trials.get(name, 1500))  # of the 2500, an eighth leaks
     assert found["outcome"] == "refuted", found["verdict"]
     assert found["epsilon_at_least"] > 1.2
     shown = [one["event"] for one in found["events"] if one["epsilon_at_least"] > 1]
@@ -68,9 +67,15 @@ def test_planted_leak_is_refuted(name: str, answers: str, telling: str) -> None:
     assert found["verdict"].startswith("REFUTED: epsilon is at least")
 
 
+def test_text_and_json_of_findings_agree() -> None:
+    found = judge_group_mutant("arm_in_clear", BIT, 500)
+    printed = json.loads(json.dumps(text.as_json(found)))
+    assert text.format_findings(found)[-1] == printed["verdict"]
+
+
 def test_separate_epsilons_for_group_and_reward_add_up() -> None:
-    found = audited("group_and_reward_with_epsilon_each", MANY, 9000)
-    assert (found["outcome"], found["epsilon_at_least"] > 1.1) == ("refuted", True)  # it is 2
+    found = audited("group_and_reward_with_epsilon_each", MANY, 7000)
+    assert (found["outcome"], found["epsilon_at_least"] > 1) == ("refuted", True)  # it is 2
 
 
 @pytest.mark.parametrize(
@@ -86,7 +91,7 @@ def test_separate_epsilons_for_group_and_reward_add_up() -> None:
     ],
 )
 def test_private_device_with_other_g_is_refuted(name: str, answers: str) -> None:
-    found = audited(name, answers, 4000 if name == "more_for_group_1" else 2000)
+    found = audited(name, answers, 3000 if name == "more_for_group_1" else 1200)
     assert found["outcome"] == "other g", found["verdict"]
     assert found["verdict"].startswith("REFUTED: answers of group ")
     assert found["verdict"].endswith(": a learner that believes it would be misled.")
@@ -103,7 +108,7 @@ def test_fixed_seed_of_device_is_refuted(answers: str) -> None:
 @pytest.mark.parametrize(
     ("name", "groups", "answers"),
     [
-        ("sound", 3, BIT),
+        pytest.param("sound", 3, BIT, marks=pytest.mark.slow),  # which strata of test_audit_strata.py judge, too
         ("sound", 3, MANY),
         ("sound", 3, PARTS),
         ("refuses_what_is_too_much", 2, BIT),
@@ -113,7 +118,7 @@ def test_fixed_seed_of_device_is_refuted(answers: str) -> None:
     ],
 )
 def test_sound_device_is_not_refuted(name: str, groups: int, answers: str) -> None:
-    found = audited(name, answers, 500 if name == "sound_with_padding" else 2000, groups, arms=2)
+    found = audited(name, answers, 500 if name == "sound_with_padding" else 1000, groups, arms=2)
     assert found["outcome"] == "not refuted", found["verdict"]
     assert found["seed"]["telling"]
     assert (found["g"]["frequencies"] > 0) == (name != "sound_with_padding")
@@ -125,7 +130,7 @@ def test_sound_device_is_not_refuted(name: str, groups: int, answers: str) -> No
 
 @pytest.mark.parametrize(
     ("name", "answers", "outcome"),
-    [("sound", MANY, "not refuted"), ("silent_without_reward", BIT, "refuted"), ("sound", PARTS, "not refuted")],
+    [("silent_without_reward", BIT, "refuted"), ("sound", PARTS, "not refuted")],
 )
 def test_group_program_is_run_and_judged(name: str, answers: str, outcome: str) -> None:
     options = ("--epsilon", 1, "--groups", 2, "--answers", answers, "--trials", 500, "--json", *SURE)
@@ -200,13 +205,13 @@ def test_wrong_group_options_are_one_line(options: tuple[object, ...], complaint
 
 @pytest.mark.parametrize("kind", [BIT, MANY, PARTS])
 def test_queries_are_hostile_and_independent_of_inputs(kind: str) -> None:
-    runs = draw_group_inputs(3, 2, kind, 4000, 40, Fraction(1))
+    runs = draw_group_inputs(3, 2, kind, 2000, 40, Fraction(1))
     every = concatenate(runs)
-    assert every.inputs.size == 24_000
+    assert every.inputs.size == 12_000
     assert len({run.tables[:40].tobytes() + run.inputs[:40].tobytes() for run in runs}) == 1
     assert not any(run.is_above_claim[:40].any() for run in runs)
     share = every.is_above_claim[every.inputs % 2 == 1].mean()
-    assert abs(share - 1 / 3) < 0.035  # 12,000 lines: eight deviations
+    assert abs(share - 1 / 3) < 0.05  # 6,000 lines: eight deviations
     assert set(every.interval_numbers.tolist()) == set(range(INTERVALS + 2))
     text = format_lines(runs[0], Fraction(1)).decode().splitlines()
     for line, row in enumerate(text):
@@ -231,7 +236,7 @@ def test_queries_are_hostile_and_independent_of_inputs(kind: str) -> None:
 # Bounds with many inputs, and scores
 
 
-@settings(max_examples=8, deadline=None)
+@examples(8)
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=2, max_size=5))
 def test_bound_uses_the_two_extreme_inputs(cells: list[tuple[int, int]]) -> None:
     hits, trials = np.array([hit for hit, _ in cells]), np.array([hit + miss for hit, miss in cells])

@@ -39,7 +39,7 @@ def lines(bits: list[int], flips: list[int]) -> RunLines:
     ("name", "trials", "where"),
     [
         ("every_second_raw", 2000, "on lines 2, 4, 6, ..."),
-        ("odd_lines_reveal_more", 20_000, "on lines 1, 3, 5, ..."),
+        pytest.param("odd_lines_reveal_more", 20_000, "on lines 1, 3, 5, ...", marks=pytest.mark.slow),
         ("one_noise_for_two", 5000, "after "),
         pytest.param("one_noise_for_twenty", 5000, "after ", marks=pytest.mark.slow),
         ("table_read_again_and_again", 20_000, "lines after "),

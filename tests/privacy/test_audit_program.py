@@ -144,7 +144,7 @@ def test_nothing_is_left_running(tmp_path: Path, then: str, code: int, monkeypat
 
 
 @needs_proc
-@pytest.mark.parametrize("then", ["cat", "sleep 1; cat"])
+@pytest.mark.parametrize("then", ["cat", "sleep 0.2; cat"])
 def test_descendants_are_killed_after_reaping(tmp_path: Path, then: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(os, "waitid", raising=False)  # as on macOS before Python 3.13
     note = tmp_path / "pids"
@@ -159,7 +159,7 @@ def test_descendants_are_killed_after_reaping(tmp_path: Path, then: str, monkeyp
     [
         (signal.SIGTERM, 128 + 15),
         pytest.param(signal.SIGHUP, 128 + 1, marks=pytest.mark.slow),
-        (signal.SIGINT, cli.INTERRUPTED),
+        pytest.param(signal.SIGINT, cli.INTERRUPTED, marks=pytest.mark.slow),
     ],
 )
 def test_signal_kills_programs_first(tmp_path: Path, number: signal.Signals, code: int) -> None:

@@ -140,6 +140,7 @@ for line in sys.stdin:
 def test_program_is_started_and_judged(monkeypatch: pytest.MonkeyPatch) -> None:
     # Of 48 starts 13 flip the last bit on average. Where 8 do, chance explains the log once in 10^8 times.
     monkeypatch.setattr(starts, "SHORT_STARTS", 48)
+    monkeypatch.setattr(starts, "SHARED_LINES", (1,))
     command = python("-ISc", LOGS_ONES)
     result = call("--trials", 500, "--starts", 32, "--json", "--confidence", "0.9999", "--command", command)
     found = json.loads(result.stdout)

@@ -34,12 +34,18 @@ BIT, MANY, PARTS = "bit", "one of many", "one of parts"
 @pytest.mark.parametrize(
     ("name", "answers", "where", "trials"),
     [
-        ("believes_up_to_ten", BIT, "is asked for", 1500),
+        pytest.param("believes_up_to_ten", BIT, "is asked for", 1500, marks=pytest.mark.slow),
         pytest.param("believes_up_to_ten", MANY, "is asked for", 1500, marks=pytest.mark.slow),
         pytest.param("believes_up_to_ten", PARTS, "is asked for", 1500, marks=pytest.mark.slow),
         pytest.param("refuses_above_ten", BIT, "is asked for", 1500, marks=pytest.mark.slow),
         # an interval has one in 21 lines, 714 of 15,000 on average, and an eighth of one 238 of 40,000
-        ("believes_between_5_and_8", BIT, "where epsilon above 4.75 up to 8.5 is asked for", 1500),
+        pytest.param(
+            "believes_between_5_and_8",
+            BIT,
+            "where epsilon above 4.75 up to 8.5 is asked for",
+            1500,
+            marks=pytest.mark.slow,
+        ),
         pytest.param(
             "believes_between_9_and_16",
             MANY,
@@ -55,7 +61,7 @@ BIT, MANY, PARTS = "bit", "one of many", "one of parts"
             marks=pytest.mark.slow,
         ),
         ("weaker_just_above_the_claim", BIT, "where epsilon above 1 up to 1.46875 is asked for", 1500),
-        ("weaker_for_two_arms", BIT, "where tables have 2 arms", 1500),
+        pytest.param("weaker_for_two_arms", BIT, "where tables have 2 arms", 1500, marks=pytest.mark.slow),
         pytest.param("weaker_for_two_arms", MANY, "where tables have 2 arms", 1500, marks=pytest.mark.slow),
         ("weaker_for_one_sign_pattern", BIT, "where signs are 01101", 2000),
         ("weaker_where_group_1_has_arm_2", MANY, "where group 1 has arm 2", 1500),
@@ -72,7 +78,7 @@ def test_device_that_masks_less_sometimes_is_refuted(name: str, answers: str, wh
     assert f"answers{text.sort_strata(found.strata)[0].name}" in printed
 
 
-@pytest.mark.parametrize("answers", [BIT, MANY, PARTS])
+@pytest.mark.parametrize("answers", [BIT, *(pytest.param(kind, marks=pytest.mark.slow) for kind in (MANY, PARTS))])
 def test_sound_device_is_private_in_all_strata(answers: str) -> None:
     found = judge_group_mutant("sound", answers, 1000, groups=4, arms=3)
     assert found.outcome == "not refuted"

@@ -38,7 +38,7 @@ def test_counts_and_lists_are_equivalent() -> None:
     )
 
 
-@examples(40)
+@examples(20)
 @given(few_tenths, st.floats(0, 1))
 def test_delta_matches_all_outcomes(epsilons: list[Fraction], share: float) -> None:
     epsilon = Fraction(share) * sum(epsilons)
@@ -46,7 +46,7 @@ def test_delta_matches_all_outcomes(epsilons: list[Fraction], share: float) -> N
     assert exact - DIGITS <= ours <= exact * (1 + 1e-10) + 1e-11  # never below
 
 
-@examples(40)
+@examples(20)
 @given(few_odd, st.floats(0, 1))
 def test_delta_error_is_within_rounding(epsilons: list[Fraction], share: float) -> None:
     epsilon, rounding = Fraction(share) * sum(epsilons), compute_losses(count_reports(epsilons)).rounding
@@ -66,7 +66,7 @@ def test_epsilon_is_minimal(epsilons: list[Fraction], delta: float) -> None:
     assert exact <= naive.real(ours) <= loosely + 2e-9
 
 
-@examples(30)
+@examples(20)
 @given(few_odd, deltas)
 def test_coarse_lattice_never_understates_epsilon(epsilons: list[Fraction], delta: float) -> None:
     ours = total_epsilon(epsilons, delta)
@@ -76,7 +76,7 @@ def test_coarse_lattice_never_understates_epsilon(epsilons: list[Fraction], delt
 
 @pytest.mark.parametrize(
     ("epsilon", "count", "total"),
-    [("0.01", 5000, 1.0), ("0.1", 2000, 30.0), ("1", 2000, 1010.0), ("3", 500, 1400.0), ("16", 300, 4790.0)],
+    [("0.01", 1000, 1.0), ("0.1", 1000, 30.0), ("1", 500, 260.0), ("3", 300, 840.0), ("16", 100, 1595.0)],
 )
 def test_many_equal_reports(epsilon: str, count: int, total: float) -> None:
     exact = naive.delta_of_equals(Fraction(epsilon), count, total)
@@ -119,7 +119,7 @@ def overstated(counts: dict[Fraction, int]) -> Fraction:
 
 @example(counts={Fraction(6, 5): 47, Fraction(29, 10): 287}, epsilon=Fraction(1, 10), delta=0.001)
 @examples(15)
-@given(st.dictionaries(tenths, st.integers(0, 300), min_size=1, max_size=3), tenths, deltas)
+@given(st.dictionaries(tenths, st.integers(0, 100), min_size=1, max_size=3), tenths, deltas)
 def test_another_report_never_reduces_the_total(counts: dict[Fraction, int], epsilon: Fraction, delta: float) -> None:
     more = {**counts, epsilon: counts.get(epsilon, 0) + 1}
     before, after = total_epsilon(counts, delta), total_epsilon(more, delta)
@@ -133,17 +133,11 @@ def test_report_of_epsilon_zero_is_free() -> None:
     assert total_epsilon({0: 1000, 0.5: 30}, 1e-6) == total_epsilon({0.5: 30}, 1e-6)
 
 
-ORACLE = [
-    {0.1: 100},
-    {1.0: 40},
-    {3.0: 10},
-    {0.5: 30, 0.1: 50},
-    {0.2: 25, 0.7: 10, 2.0: 3},
-    {0.123456789: 60, 0.5: 40, 1.0: 10},
-]
+ORACLE = [{1.0: 40}, {0.2: 25, 0.7: 10, 2.0: 3}]
+MORE = [{0.1: 100}, {3.0: 10}, {0.5: 30, 0.1: 50}, {0.123456789: 60, 0.5: 40, 1.0: 10}]
 
 
-@pytest.mark.parametrize("counts", ORACLE, ids=str)
+@pytest.mark.parametrize("counts", [*ORACLE, *(pytest.param(one, marks=pytest.mark.slow) for one in MORE)], ids=str)
 def test_google_accountant_agrees(counts: dict[float, int]) -> None:
     below, above = theirs(counts, pessimistic=False), theirs(counts, pessimistic=True)
     for delta in (1e-3, 1e-6):
@@ -235,7 +229,7 @@ def test_absurd_counts_are_refused_or_added(count: int, monkeypatch: pytest.Monk
             work()
 
 
-@examples(30)
+@examples(20)
 @given(st.dictionaries(tenths, st.integers(0, 40), min_size=1, max_size=3), st.fractions(0, 20), deltas)
 def test_fits_cap_agrees_with_total(counts: dict[Fraction, int], cap: Fraction, delta: float) -> None:
     for allowed in (0.0, delta):

@@ -103,7 +103,7 @@ def test_reservation_sums_many_reports_once(monkeypatch: pytest.MonkeyPatch) -> 
 def test_reservation_reads_spending_once() -> None:
     statements: list[str] = []
     with Ledger(10**6) as ledger:
-        for decision in range(300):
+        for decision in range(60):
             ledger.reserve(decision, f"0.{decision + 1000}")
         ledger._connection.set_trace_callback(statements.append)
         ledger.reserve("one more", 0.5)
@@ -199,7 +199,7 @@ def test_retry_from_another_ledger_gets_the_same_bit(file: Path) -> None:
 
 
 def test_reports_come_from_the_mechanism() -> None:
-    trials, low = 1000, 1e-7
+    trials, low = 400, 1e-7
     with Ledger(10**4) as ledger:
         for value, epsilon in ((1, 2), (0.25, 2)):
             truth = math.exp(epsilon) / (1 + math.exp(epsilon))

@@ -112,4 +112,4 @@ def test_ledger_matches_twin() -> None:
 
 
 def test_renewing_ledger_matches_twin() -> None:
-    run_state_machine_as_test(Renewing, settings=examples(25))
+    run_state_machine_as_test(Renewing, settings=examples(12))
