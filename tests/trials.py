@@ -12,9 +12,12 @@ INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT", "0") != "0"
 
 
 def examples(count: int) -> settings:
-    """Return settings with a number of examples, or with that of a quicker profile."""
+    """Return settings with a number of examples, of which a quicker profile tries a part, but at least five."""
     profile = os.environ.get("HYPOTHESIS_PROFILE", "quick")
-    return settings(max_examples=count if profile == "full" else min(count, settings.get_profile(profile).max_examples))
+    if profile == "full":
+        return settings(max_examples=count)
+    most = settings.get_profile(profile).max_examples
+    return settings(max_examples=min(count, most, max(5, count * most // 100)))
 
 
 def generator(seed: int | np.random.SeedSequence) -> np.random.Generator:

@@ -103,8 +103,15 @@ class TestTwins:
         Both(fast, Twin(list(MASKS[:2]), kind, **given), seed).play(changing(seed, 120))
 
     @pytest.mark.parametrize("name", DETECTORS)
-    @pytest.mark.parametrize("kind", ["klucb", "ts"])
-    @pytest.mark.parametrize("local", [False, True])
+    @pytest.mark.parametrize(
+        ("kind", "local"),
+        [
+            ("klucb", False),
+            ("ts", True),
+            pytest.param("klucb", True, marks=pytest.mark.slow),
+            pytest.param("ts", False, marks=pytest.mark.slow),
+        ],
+    )
     def test_changing_arms_with_detector_equal_twin(self, name: str, kind: str, local: bool) -> None:
         settings, detects = DETECTORS[name]
         alarms = 0
@@ -118,7 +125,7 @@ class TestTwins:
         assert alarms > 0
 
     @pytest.mark.parametrize("share", [0.0, 0.1])
-    @pytest.mark.parametrize("seed", range(2))
+    @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
     def test_changing_arms_of_auto_equal_twin(self, seed: int, share: float) -> None:
         each = [CERTAIN, RandomizedResponse(0.95, 0.9), RandomizedResponse(0.9, 1.0)]
         fast = make_policy("auto", arms=2, corruption=each[:2], contamination=share)
@@ -128,7 +135,7 @@ class TestTwins:
     @pytest.mark.parametrize("before", MEMORIES)
     def test_changing_arms_with_pending_equal_twin(self, before: str, kind: str) -> None:
         given = {**MEMORIES[before], **INDICES[kind]}
-        for seed in range(5):
+        for seed in range(3):
             fast = make_policy(f"{before}{kind}-cf", arms=2, corruption=MASKS[:2], **given)
             both = Both(fast, Twin(list(MASKS[:2]), kind, **given), seed)
             waiting = Waiting(12)

@@ -12,7 +12,7 @@ from trials import generator
 from twins import MODEL, choose, observe_masked_alike, play_alike
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("fractions", [False, True])
 @pytest.mark.parametrize("arms", [1, 3])
 def test_auto_equals_twin(seed: int, arms: int, fractions: bool) -> None:
@@ -114,17 +114,17 @@ def test_masked_reports_equal_twin() -> None:
 
 
 def test_intervals_hold_with_masked_reports() -> None:
-    """Over 400 policies with 60 reports each; one that missed more than 5 % of them would be found out."""
+    """Over 200 policies with 60 reports each; one that missed more than 5 % of them would be found out."""
     own, world = [RandomizedResponse.from_epsilon(epsilon) for epsilon in (0.5, 1.0, 4.0)], np.random.default_rng(6)
     missed = 0
-    for _ in range(400):
+    for _ in range(200):
         policy = make_policy("auto", arms=1, corruption=RandomizedResponse.from_epsilon(1.0))
         for step in range(60):
             policy.observe(0, float(world.random() < own[step % 3](0.9)), corruption=own[step % 3])
         low, high = policy.intervals(0.05)[0]
         missed += not low <= 0.9 <= high
         assert not policy.suspects().any()
-    assert missed <= 20
+    assert missed <= 10
 
 
 def test_decreasing_report_mask_is_flipped() -> None:

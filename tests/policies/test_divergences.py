@@ -77,7 +77,7 @@ class TestIndex:
     @pytest.mark.parametrize("window", [30, math.inf])
     def test_long_plays_equal_twin(self, noise: Any, sigma: float, tail: float, window: float) -> None:
         """Longer plays, through several epochs and turns of the ring."""
-        drawn = np.random.default_rng(3).normal(0.5, 1.5, 100).round(2).tolist()
+        drawn = np.random.default_rng(3).normal(0.5, 1.5, 60).round(2).tolist()
         fast = make_policy("sw-klucb-cf", arms=3, corruption=noise, window=window)
         play_both(fast, unbounded.RealTwin(3, sigma, tail, window=window, c=3.0), drawn)
 
@@ -231,10 +231,10 @@ class TestFeedback:
         assert policy.estimates().tolist() == [0.25, 1.0]
 
     def test_intervals_hold_at_all_times(self) -> None:
-        """200 plays of 160 reports: the mean is left ever in at most 20 %, and five standard errors."""
+        """100 plays of 160 reports: the mean is left ever in at most 20 %, and five standard errors."""
         rng = np.random.default_rng(2)
         left = 0
-        for _ in range(200):
+        for _ in range(100):
             policy = make_policy("klucb-cf", arms=1, corruption=GaussianNoise(0.2), sigma=0.2)
             missed = False
             for feedback in rng.normal(0.5, 0.2, 160).reshape(8, 20):
@@ -242,7 +242,7 @@ class TestFeedback:
                 low, high = policy.intervals(0.2)[0]
                 missed |= not low <= 0.5 <= high
             left += missed
-        assert left / 200 <= 0.2 + 5 * math.sqrt(0.2 * 0.8 / 200)
+        assert left / 100 <= 0.2 + 5 * math.sqrt(0.2 * 0.8 / 100)
         assert high - low < 0.2  # and it says something
 
     def test_interval_is_robbins_with_two_sigma(self) -> None:

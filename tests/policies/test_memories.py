@@ -50,8 +50,8 @@ def test_large_weights_are_scaled_down(kind: str) -> None:
     given = INDICES[kind]
     fast = make_policy(f"d-{kind}-cf", arms=3, corruption=RR, gamma=0.5, **given)
     slow = Twin([RR] * 3, kind, gamma=0.5, **given)
-    feedbacks = bits(4, 2000)
-    for begin in range(0, 2000, 40):
+    feedbacks = bits(4, 800)
+    for begin in range(0, 800, 40):
         play_both(fast, slow, feedbacks[begin : begin + 40], seed=begin)
         recent(fast, slow, begin + 40)
 

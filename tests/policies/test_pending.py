@@ -288,7 +288,9 @@ class TestProbabilities:
 class TestDelay:
     PROBLEM = Problem([[0.9, 0.4, 0.5], [0.2, 0.4, 0.8]], [0, 500], 1200, RR)
 
-    @pytest.mark.parametrize("name", ["klucb-cf", "sw-ucb-cf", "ts-cf", "auto", "oracle"])
+    @pytest.mark.parametrize(
+        "name", ["klucb-cf", "sw-ucb-cf", "ts-cf", "auto", pytest.param("oracle", marks=pytest.mark.slow)]
+    )
     def test_zero_delay_changes_nothing(self, name: str) -> None:
         policy = specimen(name)
         now, soon = (simulate(self.PROBLEM, policy, runs=2, seed=3, delay=delay) for delay in (None, 0))

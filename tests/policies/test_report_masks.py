@@ -88,8 +88,15 @@ class TestCorruptionOfAReport:
 
     @pytest.mark.parametrize("name", DETECTORS)
     @pytest.mark.parametrize("kind", ["klucb", "ts"])
-    @pytest.mark.parametrize("local", [False, True])
-    @pytest.mark.parametrize("share", [0.0, 0.1])
+    @pytest.mark.parametrize(
+        ("local", "share"),
+        [
+            (False, 0.0),
+            (True, 0.1),
+            pytest.param(False, 0.1, marks=pytest.mark.slow),
+            pytest.param(True, 0.0, marks=pytest.mark.slow),
+        ],
+    )
     def test_detector_sees_one_mean_for_all_masks(self, name: str, kind: str, local: bool, share: float) -> None:
         """Reports are masked on up to the arm's corruption; those that say less are not shown."""
         settings, detects = DETECTORS[name]

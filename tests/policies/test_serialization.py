@@ -57,9 +57,9 @@ class TestLongPlays:
         given = {"horizon": 3000} if index == "klucb-plus" else {}
         policy = make_policy(f"d-{index}-cf", arms=3, corruption=RR, gamma=0.5, **given)
         stream(policy, np.random.default_rng(1).random(30))
-        for step in range(2000):
+        for step in range(1200):
             policy.observe(seen[step % len(seen)], step % 2)
-            if step % 97 == 0 or step > 1980:
+            if step % 97 == 0 or step > 1190:
                 policy.save(tmp_path / "policy")
                 assert load_policy(tmp_path / "policy").observations == 31 + step
         assert 0 <= policy.choose() < 3
