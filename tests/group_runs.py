@@ -70,7 +70,8 @@ def answer_of(question: Question, group: int, means: Any, rng: np.random.Generat
     keep = masks.truth_and_other(float(question.epsilon), question.answers // 2)
     chances = np.full(question.answers, keep[1])
     chances[truth] = keep[0]
-    return int(rng.choice(question.answers, p=chances))
+    sums = chances.cumsum()
+    return int(np.searchsorted(sums / sums[-1], rng.random(), side="right"))  # as ``rng.choice``, and quicker
 
 
 def lived(policy: Any, means: Any, visitors: int) -> list[Any]:

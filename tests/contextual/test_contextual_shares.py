@@ -20,7 +20,7 @@ MEANS = [[0.9, 0.2]] * 3
 
 
 def lived(policy: Contextual, visitors: int, shares: list[float], means: list[list[float]], *other: Fraction) -> None:
-    """Let visitors of groups of these shares answer; by lots that repeat, and each arm as often as the other."""
+    """Let visitors of groups of these shares answer with a fixed seed, each arm as often as the other."""
     rng, collected = np.random.default_rng(1), []
     grain = policy.grouping.finest
     epsilons = itertools.cycle(other or (policy.epsilon,))
@@ -30,9 +30,8 @@ def lived(policy: Contextual, visitors: int, shares: list[float], means: list[li
         for arm in range(2)
         for epsilon in other or (policy.epsilon,)
     }
-    for visitor in range(visitors):
+    for visitor, group in enumerate(rng.choice(policy.groups, visitors, p=shares).tolist()):
         question = questions[visitor % 2, next(epsilons)]
-        group = int(rng.choice(policy.groups, p=shares))
         collected.append((question, answer_of(question, group, means, rng)))
     policy.observe_many([question for question, _ in collected], [answer for _, answer in collected])
 

@@ -107,7 +107,7 @@ def test_pooling_lowers_regret_of_similar_groups() -> None:
         simulate(
             problem,
             make_contextual("auto", groups=4, arms=3, epsilon=1, pool=pool),
-            runs=24,
+            runs=10,
             seed=2,
             checkpoints=1,
         ).regret

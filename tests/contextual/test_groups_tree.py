@@ -102,7 +102,7 @@ def test_tree_is_close_to_right_grid() -> None:
     def lost(means: Any, **how: Any) -> float:
         policy = make_contextual("auto", arms=2, epsilon=2, **how)
         return float(
-            simulate(ContextualProblem(means, [0], 20_000), policy, runs=8, seed=3, checkpoints=1).regret.mean()
+            simulate(ContextualProblem(means, [0], 20_000), policy, runs=4, seed=3, checkpoints=1).regret.mean()
         )
 
     assert lost(alike, partition=tree) < 0.5 * lost(alike, partition=tree, pool=False)

@@ -133,9 +133,9 @@ def test_numbers_stay_finite(case: Any, mask: RandomizedResponse, seen: Any, oft
 
 
 def test_forgetting_keeps_covariance_valid() -> None:
-    """60 streams of features far apart in size, each repeated: what two halves of a matrix differ by must not grow."""
+    """25 streams of features far apart in size, each repeated: what two halves of a matrix differ by must not grow."""
     rng = np.random.default_rng(1)
-    for _ in range(60):
+    for _ in range(25):
         policy = make_featured("logistic-ts-cf", arms=ARMS, features=D, corruption=MASKS[1], gamma=0.5, prior=2.0)
         for _ in range(25):
             x, arm = rng.choice([-100.0, -1.0, -1e-9, 0.0, 1.0, 3.0, 100.0], D), int(rng.integers(ARMS))
@@ -159,21 +159,21 @@ def test_forgetting_stops_at_prior() -> None:
 
 
 def test_estimates_find_weights() -> None:
-    """Through epsilon = 2, 40,000 reports; a standard error is below 0.05."""
+    """Through epsilon = 2, 15,000 reports; a standard error is below 0.08."""
     mask, weights = RandomizedResponse.from_epsilon(2), np.array([0.3, -1.0, 0.5])
     policy = make_featured("logistic-ts-cf", arms=1, features=3, corruption=mask, seed=1)
     rng = np.random.default_rng(5)
-    for x in np.column_stack([np.ones(40_000), rng.normal(size=(40_000, 2))]):
+    for x in np.column_stack([np.ones(15_000), rng.normal(size=(15_000, 2))]):
         policy.observe(x, 0, float(rng.random() < mask(sigma(float(x @ weights)))))
     error = np.sqrt(np.diagonal(policy._state.covariances[0]))
-    assert error.max() < 0.05
+    assert error.max() < 0.08
     assert np.abs(policy._state.means[0] - weights).max() < 4 * error.max()
 
 
 def test_proved_interval_holds() -> None:
-    """Of 300 worlds at most 0.3 may miss at delta = 0.3; a quarter of the proved width misses more often."""
+    """Of 120 worlds at most 0.3 may miss at delta = 0.3; a quarter of the proved width misses more often."""
     missed = np.zeros(2)
-    for seed in range(300):
+    for seed in range(120):
         rng = np.random.default_rng(seed)
         weights = np.array([[0.5, 0.4], [0.5, -0.4]])
         policy = make_featured(
@@ -189,7 +189,7 @@ def test_proved_interval_holds() -> None:
                 for arm in range(2)
             ]
             missed[place] += any(off)
-    assert missed[0] <= 0.3 * 300
+    assert missed[0] <= 0.3 * 120
     assert missed[1] > missed[0]
 
 

@@ -13,7 +13,7 @@ from maskedbandits.math.rng import word as draw_word
 from trials import INTERPRETED, examples, generator, outside
 
 word, uniform = outside(draw_word), outside(draw_uniform)
-MANY = 2_000 if INTERPRETED else 200_000
+MANY = 2_000 if INTERPRETED else 50_000
 
 
 def words_of(rng: np.random.Generator) -> Any:

@@ -191,8 +191,8 @@ class TestDrifts:
         assert np.all((means >= 0.0) & (means <= 1.0))
 
     def test_random_walk_has_spread_at_any_resolution(self) -> None:
-        for resolution in (1, 50):  # small enough that hardly any of 2000 walks is reflected
-            means = draw("random-walk", arms=2000, spread=0.01, resolution=resolution).means
+        for resolution in (1, 50):  # small enough that hardly any of 1000 walks is reflected
+            means = draw("random-walk", arms=1000, spread=0.01, resolution=resolution).means
             assert (means[-1] - means[0]).std() == pytest.approx(0.01, rel=0.1)
 
     def test_long_random_walk_becomes_uniform(self) -> None:
