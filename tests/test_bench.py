@@ -1,5 +1,6 @@
 """The benchmarks measure what they say, on a small scale; their figures are nobody's goal here."""
 
+import functools
 import json
 import math
 import re
@@ -237,6 +238,8 @@ def test_context_report_shows_regret_and_goals(
     )
     monkeypatch.setattr(context, "without_groups", lambda problem, epsilon, runs, seed: 200.0 * epsilon + seed)
     monkeypatch.setattr(context, "step", lambda: 1.5)
+    once = {name: (functools.cache(world), goals) for name, (world, goals) in context.WORLDS.items()}
+    monkeypatch.setattr(context, "WORLDS", once)  # drawing worlds takes longest
     monkeypatch.setattr(sys, "argv", ["context"])
     context.main()
     lines = capsys.readouterr().out.splitlines()

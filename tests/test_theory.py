@@ -154,7 +154,7 @@ class TestCorrectedBound:
 class TestCorrectedWindow:
     @pytest.mark.parametrize("problem", [swapping(3000, 4.0), mixed(2400), mixed(1999)], ids=["swap", "mixed", "odd"])
     def test_no_window_has_a_smaller_bound(self, problem: Problem) -> None:
-        bounds = [theory.corrected_regret_bound(problem, w) for w in range(problem.arms, problem.horizon // 2, 3)]
+        bounds = [theory.corrected_regret_bound(problem, w) for w in range(problem.arms, problem.horizon // 2, 9)]
         trivial = (problem.gaps.max(axis=1) * problem.lengths).sum()
         assert min(bounds) < 0.75 * trivial
         assert theory.corrected_regret_bound(problem, theory.corrected_window(problem)) <= 1.001 * min(bounds)
@@ -174,7 +174,7 @@ class TestCorrectedWindow:
     def test_the_bound_is_minimised_before_it_is_capped(self, epsilon: float) -> None:
         means = np.random.default_rng(7).uniform(0.1, 0.9, (5, 2))
         problem = Problem(means, np.arange(5) * 200, 1000, RandomizedResponse.from_epsilon(epsilon))
-        bounds = [theory.corrected_regret_bound(problem, w, capped=False) for w in range(2, 1001, 3)]
+        bounds = [theory.corrected_regret_bound(problem, w, capped=False) for w in range(2, 1001, 9)]
         window = theory.corrected_window(problem)
         assert theory.corrected_regret_bound(problem, window, capped=False) <= 1.001 * min(bounds)
         assert window > 20  # capped, all windows tie where privacy is strong, the shortest among them
