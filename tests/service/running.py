@@ -60,6 +60,10 @@ class Running:
     def stop(self, number: int) -> tuple[int, list[dict[str, Any]]]:
         """Send a signal, and return the exit code and the log."""
         self.process.send_signal(number)
+        return self.finish()
+
+    def finish(self) -> tuple[int, list[dict[str, Any]]]:
+        """Wait for the end, and return the exit code and the log."""
         _, errors = self.process.communicate(timeout=LONGEST)
         return self.process.returncode, [json.loads(line) for line in errors.splitlines() if line.startswith("{")]
 

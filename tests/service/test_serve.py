@@ -7,11 +7,11 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from running import Running, is_running, running, wait_for, workers_of
+from wires import connected, stop_during_request
 
 from children import LONGEST, PROGRAM, child, finished, wait_until
 from commands import call, refused
@@ -107,38 +107,32 @@ def test_foreign_address_and_revoked_key_are_refused(storage: str) -> None:
         refused(call("serve", "--storage", storage, "--host", "0.0.0.0", "--port", "0"), "there is no key")  # noqa: S104
 
 
-@pytest.fixture(scope="module")
-def two_workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """A service with two workers that ignores SIGINT, in a folder with files named like modules that it imports."""
-    folder = tmp_path_factory.mktemp("workers")
+@LINUX
+def test_two_workers_ignore_interrupt_and_stop_gently(tmp_path: Path) -> None:
+    """They start in a folder with files named like modules that they import.
+
+    A shell lets its background processes ignore SIGINT, because Ctrl-C is meant for the foreground.
+    """
     for name in ("click", "uvicorn", "maskedbandits"):
-        (folder / f"{name}.py").write_text("raise SystemExit('this is somebody else')", encoding="utf-8")
-    options = ["--storage", f"sqlite:///{folder}/bandits.db", "--port", 0, "--workers", 2]
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('this is somebody else')", encoding="utf-8")
+    options = ["--storage", f"sqlite:///{tmp_path}/bandits.db", "--port", 0, "--workers", 2]
     program = [sys.executable, "-P", *PROGRAM[1:], "serve", *options]
-    with child(program, folder=folder, ignoring=[signal.SIGINT]) as process:
+    with child(program, folder=tmp_path, ignoring=[signal.SIGINT]) as process:
         assert process.stdout is not None
         service = Running(process, [process.stdout.readline() for _ in range(5)])
         service.wait_until_all_are_ready(2)
-        yield service
-        code, logged = service.stop(signal.SIGTERM)
+        workers = workers_of(process.pid)
+        assert len(workers) == 2
+        for each in (process.pid, *workers):
+            os.kill(each, signal.SIGINT)
+        for _ in range(10):  # a worker that stops refuses new connections soon
+            assert service.ask("GET", "/readyz")[0] == 200
+            time.sleep(0.05)
+        with connected(service) as wire:
+            stop_during_request(service, wire)
+        code, logged = service.finish()
     assert code == 0
     assert [line["event"] for line in logged].count("stopped") == 2
-
-
-@LINUX
-def test_workers_import_nothing_from_working_directory(two_workers: Running) -> None:
-    assert len(workers_of(two_workers.process.pid)) == 2
-    assert two_workers.ask("GET", "/readyz")[0] == 200
-
-
-@LINUX
-def test_ignored_interrupt_stays_ignored(two_workers: Running) -> None:
-    """A shell lets its background processes ignore SIGINT, because Ctrl-C is meant for the foreground."""
-    for process in (two_workers.process.pid, *workers_of(two_workers.process.pid)):
-        os.kill(process, signal.SIGINT)
-    for _ in range(10):  # a worker that stops refuses new connections soon
-        assert two_workers.ask("GET", "/readyz")[0] == 200
-        time.sleep(0.05)
 
 
 def test_missing_extra_names_package(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import signal
-import socket
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import pytest
 from running import Running, running
+from wires import connected, head, received, stop_during_request
 
-from children import LONGEST, wait_until
+from children import LONGEST
 
 LIMIT = 2048
 DECISIONS = "/v1/experiments/none/decisions"
@@ -25,13 +23,6 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         yield started
 
 
-def connected(service: Running) -> socket.socket:
-    place = urlsplit(service.address)
-    assert place.hostname
-    assert place.port
-    return socket.create_connection((place.hostname, place.port), timeout=LONGEST)
-
-
 def talk(service: Running, *pieces: bytes) -> bytes:
     """Send pieces, and return all that comes back until the connection ends."""
     with connected(service) as wire:
@@ -41,33 +32,6 @@ def talk(service: Running, *pieces: bytes) -> bytes:
             except OSError:  # it has answered, and does not listen any more
                 break
         return received(wire)
-
-
-def received(wire: socket.socket) -> bytes:
-    found = b""
-    while True:
-        try:
-            piece = wire.recv(65_536)
-        except ConnectionResetError:
-            return found
-        if not piece:
-            return found
-        found += piece
-
-
-def head(method: str, path: str, *lines: str) -> bytes:
-    return "\r\n".join([f"{method} {path} HTTP/1.1", "host: localhost", *lines, "", ""]).encode()
-
-
-def is_ready(wire: socket.socket) -> bool:
-    """Tell whether the worker at the other end is ready."""
-    wire.sendall(head("GET", "/readyz"))
-    found = b""
-    while not found.endswith(b"}"):  # the body may come after the head
-        piece = wire.recv(65_536)
-        assert piece, found
-        found += piece
-    return found.startswith(b"HTTP/1.1 200 ")
 
 
 def chunk(body: bytes) -> bytes:
@@ -148,25 +112,9 @@ def test_head_and_options(service: Running) -> None:
     assert b"access-control-allow-origin" not in answer
 
 
-def is_closed(service: Running) -> bool:
-    """Tell whether a connection is refused at once, instead of waiting."""
-    try:
-        connected(service).close()
-    except ConnectionRefusedError:
-        return True
-    return False
-
-
-@pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.slow), 2])
-def test_request_in_progress_is_finished_at_stop(tmp_path: Path, workers: int) -> None:
-    storage = f"sqlite:///{tmp_path}/bandits.db"
-    with running(storage, "--workers", workers) as service, connected(service) as wire:
+@pytest.mark.slow  # test_serve has two workers
+def test_request_in_progress_is_finished_at_stop(tmp_path: Path) -> None:
+    with running(f"sqlite:///{tmp_path}/bandits.db") as service, connected(service) as wire:
         service.wait_until_ready()
-        wait_until(lambda: is_ready(wire), service.process)  # its own worker, which may be the slower one
-        wire.sendall(head("POST", DECISIONS, "content-length: 2") + b"{")
-        assert service.ask("GET", "/healthz")[0] == 200  # by now the request has begun
-        service.process.send_signal(signal.SIGTERM)
-        wait_until(lambda: is_closed(service), service.process)  # no new connection is accepted
-        wire.sendall(b"}")
-        assert received(wire).startswith(b"HTTP/1.1 404 ")
+        stop_during_request(service, wire)
         assert service.process.wait(LONGEST) == 0

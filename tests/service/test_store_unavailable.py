@@ -24,7 +24,7 @@ from maskedbandits.service.storage import open_store
 from maskedbandits.service.storage.schema import list_columns
 
 DECISIONS, REPORTS = "/v1/experiments/headline/decisions", "/v1/reports"
-LENGTHS = [2.0, pytest.param(10.0, marks=pytest.mark.slow)]  # seconds without the store
+LENGTHS = [0.5, pytest.param(10.0, marks=pytest.mark.slow)]  # seconds without the store
 LONG_ENOUGH = 30.0  # seconds for an answer: the service tries again for a while before it says no
 
 

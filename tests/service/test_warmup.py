@@ -72,7 +72,7 @@ def test_cached_code_is_not_compiled_again(monkeypatch: pytest.MonkeyPatch) -> N
     assert warmup.find_uncached(["here", "there"]) == ["there"]
 
 
-@pytest.mark.long
+@pytest.mark.slow  # tests/policies/test_runtime.py has such a child, and test_serve an empty cache
 def test_a_child_fills_the_cache(tmp_path: Path) -> None:
     done = finished([PROGRAM[0], "-c", COLD], environment={"MASKEDBANDITS_CACHE": str(tmp_path)})
     assert done.returncode == 0, done.stderr
