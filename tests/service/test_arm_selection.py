@@ -27,9 +27,10 @@ class FixedPolicy:
         self.sampled = 0
 
     def _among(self, among: Sequence[int] | None) -> Any:
-        shares = self.shares.copy()
-        if among is not None:
-            shares[[arm for arm in range(self.arms) if arm not in among]] = 0.0
+        if among is None:
+            return self.shares
+        shares = np.zeros(self.arms)
+        shares[list(among)] = self.shares[list(among)]
         return shares / shares.sum()
 
     def sample(self, n: int, *, among: Sequence[int] | None = None) -> Any:
