@@ -20,8 +20,8 @@ TOLD = ("--arms", 2, "--horizon", 600, "--changes", 1, "--gap", 0.5, "--base-rat
 
 @pytest.fixture
 def known(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A plan that is not simulated anew."""
-    monkeypatch.setattr(planner, "plan", lambda *told, **others: USUAL)
+    """A plan that is not simulated again."""
+    monkeypatch.setattr(planner, "plan", lambda *given, **others: USUAL)
 
 
 def test_plan_matches_python(tmp_path: Path) -> None:
@@ -52,7 +52,7 @@ def test_plan_ends_with_advice_and_figure(tmp_path: Path, monkeypatch: pytest.Mo
 @pytest.mark.parametrize("columns", [20, 60, 200])
 def test_plan_fits_any_terminal(encoding: str, columns: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
-    monkeypatch.setattr(plan_figure, "write_figure", lambda *told: [])
+    monkeypatch.setattr(plan_figure, "write_figure", lambda *given: [])
     done = call("plan", *TOLD, "--out", tmp_path, encoding=encoding)
     assert done.exit_code == 0, done.output
     text = done.stdout_bytes.decode(encoding)
@@ -105,7 +105,7 @@ def test_plan_works_without_matplotlib(monkeypatch: pytest.MonkeyPatch, tmp_path
 def test_failed_figure_keeps_the_numbers(
     trouble: Exception, complaint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(*told: Any) -> None:
+    def broken(*given: Any) -> None:
         raise trouble
 
     monkeypatch.setattr(plan_figure, "write_figure", broken)
@@ -119,7 +119,7 @@ def test_failed_figure_keeps_the_numbers(
 
 
 def test_interrupt_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(*told: Any, **others: Any) -> None:
+    def interrupted(*given: Any, **others: Any) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(planner, "plan", interrupted)
@@ -137,20 +137,20 @@ def answers(text: str, *options: object) -> Result:
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """Somebody at a terminal, and what the planner is asked in the end."""
-    told: list[dict[str, Any]] = []
+    given: list[dict[str, Any]] = []
 
     def noted(**others: Any) -> planner.Plan:
-        told.append(others)
+        given.append(others)
         return USUAL
 
     monkeypatch.setattr("maskedbandits.cli.plan.has_terminal", lambda: True)
     monkeypatch.setattr(planner, "plan", noted)
-    monkeypatch.setattr(plan_figure, "write_figure", lambda *told: [])
-    return told
+    monkeypatch.setattr(plan_figure, "write_figure", lambda *given: [])
+    return given
 
 
-def five(told: dict[str, Any]) -> list[float]:
-    return [told[name] for name in ("arms", "horizon", "changes", "gap", "base_rate")]
+def five(given: dict[str, Any]) -> list[float]:
+    return [given[name] for name in ("arms", "horizon", "changes", "gap", "base_rate")]
 
 
 def test_missing_inputs_are_asked_for(asked: list[dict[str, Any]], tmp_path: Path) -> None:

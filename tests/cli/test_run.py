@@ -185,7 +185,7 @@ def test_failed_figures_are_one_line_and_keep_cells(
     assert result.exit_code == code, result.output
     kept = "the cells are kept in results/small: `maskedbandits report results/small` draws them again"
     assert result.stderr == f"maskedbandits: {complaint}{kept}\n"
-    assert "swap: 400 steps" in result.stdout  # the numbers are there for whoever waited for them
+    assert "swap: 400 steps" in result.stdout  # the numbers are there all the same
     assert "Page:" not in result.stdout
     assert len(list(Path("results/small/cells").iterdir())) == 4
     if Path("results/small/figures").is_file():

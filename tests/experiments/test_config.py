@@ -220,7 +220,7 @@ def test_huge_numbers_are_errors(tmp_path: Path, old: str, new: str, complaint: 
 
 def test_too_many_segments_are_an_error(tmp_path: Path) -> None:
     text = GOOD.replace("horizon = 400", "horizon = 9e15").replace("means = [0.8, 0.3]", f"{WALK}\nresolution = 1")
-    with pytest.raises(UserError, match=r"problems\[1\]: 9000000000000000 segments of 2 arms are too many"):
+    with pytest.raises(UserError, match=r"problems\[1\]: .* too many"):
         experiments.load(write(tmp_path, text))
 
 

@@ -54,21 +54,21 @@ def test_csv_has_every_row_exactly() -> None:
             float(epsilon) if epsilon else None,
             policy,
             label,
-            json.loads(told),
+            json.loads(parameters),
             int(run),
             int(time),
             float(regret),
         )
-        for problem, epsilon, policy, label, told, run, time, regret in rows
+        for problem, epsilon, policy, label, parameters, run, time, regret in rows
     ]
     assert found == by_hand()
 
 
 def rows_of(columns: dict[str, list[Any]]) -> list[tuple[Any, ...]]:
     assert tuple(columns) == dataframe.COLUMNS
-    told = [json.loads(text) for text in columns["parameters"]]
+    parameters = [json.loads(text) for text in columns["parameters"]]
     epsilons = [None if value is None or math.isnan(value) else value for value in columns["epsilon"]]
-    return list(zip(*{**columns, "parameters": told, "epsilon": epsilons}.values(), strict=True))
+    return list(zip(*{**columns, "parameters": parameters, "epsilon": epsilons}.values(), strict=True))
 
 
 def test_pandas_frame_has_every_row() -> None:

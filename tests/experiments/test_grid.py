@@ -82,7 +82,7 @@ def test_table_value_overrides_grid(tmp_path: Path) -> None:
         ("[grid]\nproblems = 3", r"grid.problems: "),
         ("grid = 3", r"grid: "),
         (
-            f"[grid.problems]\nseed = {list(range(400))}\nsegments = {list(range(400))}\ngap = [0.1, 0.2]",
+            f"[grid.problems]\nseed = {list(range(317))}\nsegments = {list(range(317))}",
             "at most 100,000",
         ),
     ],

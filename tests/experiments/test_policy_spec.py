@@ -1,4 +1,4 @@
-"""Policies of a file: their windows by rule, and what they are told because the problem knows it."""
+"""Policies of a file: windows by rule, and parameters that the problem knows."""
 
 from __future__ import annotations
 
@@ -44,9 +44,7 @@ def test_variation_window_uses_slope_of_each_arm(tmp_path: Path) -> None:
 
 def test_bad_parameter_of_window_rule_is_an_error(tmp_path: Path) -> None:
     path = write(tmp_path, GOOD.replace('window = "paper"', 'window = "variation"\nc = -1'))
-    with pytest.raises(
-        UserError, match=r"policies\[0\]\.c: expected a number of at least 0, got -1 \(on swap, epsilon 1\)"
-    ):
+    with pytest.raises(UserError, match=r"policies\[0\]\.c: .*-1 .*swap, epsilon 1"):
         experiments.load(path)
 
 
@@ -61,8 +59,8 @@ PLAIN = 'name = "klucb-cf"\nlabel = "plain"\nc = 0'
 PRIVATE = GOOD[: GOOD.rindex("[[problems]]")]  # without the problem whose epsilon nobody knows
 
 
-def told(tmp_path: Path, policy: str, lines: str = "") -> dict[str, Any]:
-    """What a policy is told in a file that has these lines alone on it."""
+def parameters_of(tmp_path: Path, policy: str, lines: str = "") -> dict[str, Any]:
+    """Return the parameters of a policy with only these lines in a file."""
     text = f'{PRIVATE}\n[[policies]]\nname = "{policy}"\n{lines}'
     return experiments.load(write(tmp_path, text)).tasks[0].parameters
 
@@ -85,14 +83,14 @@ def told(tmp_path: Path, policy: str, lines: str = "") -> dict[str, Any]:
     ],
 )
 def test_required_parameters_are_filled_from_problem(tmp_path: Path, policy: str, expected: dict[str, Any]) -> None:
-    assert told(tmp_path, policy) == expected
+    assert parameters_of(tmp_path, policy) == expected
 
 
 def test_every_policy_needs_only_window_or_discount(tmp_path: Path) -> None:
     own = {"window": 'window = "corrected"', "gamma": "gamma = 0.99"}
     sections = []
     for name in names():
-        lines = [own[key] for key, told in KINDS[name].parameters.items() if key in own and told.required]
+        lines = [own[key] for key, one in KINDS[name].parameters.items() if key in own and one.required]
         sections.append("\n".join(["[[policies]]", f'name = "{name}"', *lines]))
     loaded = experiments.load(write(tmp_path, PRIVATE + "\n\n".join(sections)))
     assert len(loaded.tasks) == 2 * len(names())
@@ -111,7 +109,7 @@ def test_every_policy_needs_only_window_or_discount(tmp_path: Path) -> None:
     ],
 )
 def test_file_overrides_filled_parameters(tmp_path: Path, policy: str, lines: str, expected: dict[str, Any]) -> None:
-    assert told(tmp_path, policy, lines) == expected
+    assert parameters_of(tmp_path, policy, lines) == expected
 
 
 def test_exp3s_gets_changes_of_the_best_arm(tmp_path: Path) -> None:
@@ -141,7 +139,7 @@ def test_unknown_required_parameters_are_errors(tmp_path: Path, policy: str, lin
 
 
 def test_hint_for_missing_window_works(tmp_path: Path) -> None:
-    window = told(tmp_path, "sw-ucb-cf", 'window = "corrected"')["window"]
+    window = parameters_of(tmp_path, "sw-ucb-cf", 'window = "corrected"')["window"]
     assert window > theory.paper_window(600, 2)
 
 

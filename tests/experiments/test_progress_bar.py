@@ -1,4 +1,4 @@
-"""What whoever waits is told."""
+"""What is shown during a wait."""
 
 from __future__ import annotations
 

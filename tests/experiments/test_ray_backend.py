@@ -117,7 +117,7 @@ def nodes_of_ray() -> Any:
 
 
 def runs_of(folder: Path, raylet: int) -> set[str]:
-    """Return the lots of the runs that a node has played."""
+    """Return the names of the runs that a node has played."""
     return {path.name for path in folder.glob(f"run-{raylet}-*")}
 
 

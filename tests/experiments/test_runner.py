@@ -304,11 +304,11 @@ def git(folder: Path, *words: str) -> str:
 
 def test_results_store_provenance(tmp_path: Path) -> None:
     run(write(tmp_path), tmp_path / "out", runs=1)
-    told = results.load(tmp_path / "out").manifest.provenance
-    assert told["numpy"] == np.__version__
-    assert told["code"] == code_key()
-    assert "cores" in told["system"]
-    assert "commit" not in told
+    provenance = results.load(tmp_path / "out").manifest.provenance
+    assert provenance["numpy"] == np.__version__
+    assert provenance["code"] == code_key()
+    assert "cores" in provenance["system"]
+    assert "commit" not in provenance
 
 
 def test_commit_is_that_of_the_folder(tmp_path: Path) -> None:

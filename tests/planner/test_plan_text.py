@@ -110,14 +110,14 @@ def test_masked_report_is_never_certain() -> None:
 def test_narrow_terminal_gets_a_list(width: int) -> None:
     lines = text.to_lines(USUAL, width)
     assert max(map(len, lines)) <= width
-    told = " ".join(" ".join(lines).split())
+    printed = " ".join(" ".join(lines).split())
     for part in (
         "ε = 0.5 successes lost: 400 ± 20",
         "pays from: > 10,000",
         "no privacy successes lost: 100 ± 0.0",
         "Take ε = 2",
     ):
-        assert part in told
+        assert part in printed
 
 
 @pytest.mark.parametrize("width", range(20, 60))
