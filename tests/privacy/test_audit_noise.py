@@ -42,7 +42,7 @@ def lines(bits: list[int], flips: list[int]) -> RunLines:
         pytest.param("odd_lines_reveal_more", 20_000, "on lines 1, 3, 5, ...", marks=pytest.mark.slow),
         ("one_noise_for_two", 5000, "after "),
         pytest.param("one_noise_for_twenty", 5000, "after ", marks=pytest.mark.slow),
-        ("table_read_again_and_again", 20_000, "lines after "),
+        pytest.param("table_read_again_and_again", 20_000, "lines after ", marks=pytest.mark.slow),
         ("warms_up", 20_000, "on lines 32 to 63"),
         ("dealt_from_a_hundred", 20_000, ""),
         pytest.param("dealt_from_a_thousand", 200_000, "", marks=pytest.mark.slow),

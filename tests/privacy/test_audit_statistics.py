@@ -72,7 +72,7 @@ def test_events_are_tested_on_independent_half() -> None:
 
 
 def test_report_of_position_is_no_leak() -> None:
-    # All runs have the same opening: there, a place tells the input, but only to whoever has several runs.
+    # All runs have the same opening: there, a place tells the input, but only to one who has several runs.
     opening = inputs.choose_opening_length(1, 2000)
     runs = inputs.draw_bit_inputs(2000, opening)
     rng = np.random.default_rng(6)

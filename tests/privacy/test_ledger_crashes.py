@@ -90,7 +90,7 @@ def test_interrupt_at_any_statement_leaves_nothing_open(
         with pytest.raises(KeyboardInterrupt):
             ledger.reserve("a", 0.5)
         assert not connection.in_transaction
-        other.reserve("b", 0.25)  # who waits in vain is told so
+        other.reserve("b", 0.25)
         ledger.reserve("a", 0.5)
         assert ledger.spent == other.spent == Fraction(3, 4)
 
