@@ -43,8 +43,8 @@ def naive_play(
         if kind == masks.BIT:
             own = float(lots.random() < 0.5 + slope * (mean - 0.5))
             coins = int(lots.bit_generator.random_raw())
-            told = [own if part == visited else float(coins >> part & 1) for part in range(many)]
-            twin.take_in_bit(grain, slope, table, told)
+            bits = [own if part == visited else float(coins >> part & 1) for part in range(many)]
+            twin.take_in_bit(grain, slope, table, bits)
             continue
         draw = lots.random()
         if draw < slope:

@@ -1,4 +1,4 @@
-"""What policies learn from a log, as a digest: the same, however it was told, with the compiler on and off.
+"""What policies learn from a log, as a digest: the same for any batches, with the compiler on and off.
 
 `python tests/log_digests.py NAME ...` prints the digests of a log and of its beginnings for each policy, as JSON.
 """

@@ -219,9 +219,9 @@ def test_sweep_report_is_a_table(monkeypatch: pytest.MonkeyPatch, capsys: pytest
     monkeypatch.setattr(sys, "argv", ["sweep", "--cells", "20", "--backends", "processes", "--sizes", "short"])
     sweep.main()
     table, verdict = capsys.readouterr().out.strip().split("\n\n")
-    told = re.fullmatch(r"\| 20 short \| processes \| (.*) ms \| (.*) ms \| (.*) % \|", table.splitlines()[-1])
-    assert told
-    inside, outside, share = map(float, told.groups())
+    row = re.fullmatch(r"\| 20 short \| processes \| (.*) ms \| (.*) ms \| (.*) % \|", table.splitlines()[-1])
+    assert row
+    inside, outside, share = map(float, row.groups())
     assert 0.0 < inside < outside
     assert share == pytest.approx(100 * outside / (inside + outside), abs=0.5)
     assert verdict == (

@@ -92,7 +92,7 @@ def play_both(
 
 
 def planned_look(policy: Policy) -> int | None:
-    """The arm that is to be looked at now, whatever its index: the twin is told, the plan has tests of its own."""
+    """Return the arm that the plan looks at now, whatever its index; test_restarts_detected.py checks the plan."""
     scalars = policy._state.scalars[0]
     if "explore_at" not in scalars.dtype.names:
         return None

@@ -119,7 +119,7 @@ def test_number_of_answers_must_match() -> None:
         (asked, {1}, "answers"),
         (asked, None, "answers"),
     ):
-        with pytest.raises(UserError, match=f"^{name} = .*: give a list, in the order"):
+        with pytest.raises(UserError, match=f"^{name} = .*a list"):
             made().observe_many(questions, answers)  # type: ignore[arg-type]
 
 

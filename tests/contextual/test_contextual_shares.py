@@ -1,4 +1,4 @@
-"""What is told of means where answers tell how large groups are."""
+"""Estimates of means where answers reveal how large groups are."""
 
 import itertools
 from dataclasses import replace

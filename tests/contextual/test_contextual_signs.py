@@ -1,4 +1,4 @@
-"""Signs of questions: each drawn anew, fairly, and by itself, or groups could not be told apart from answers."""
+"""Signs of questions: each is drawn fairly and independently; otherwise answers could not separate groups."""
 
 import copy
 import itertools

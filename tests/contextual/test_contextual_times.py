@@ -19,7 +19,7 @@ SHARES = [0.2, 0.3, 0.5]
 def test_restart_times_need_all_answers(name: str, options: dict[str, Any]) -> None:
     window: dict[str, Any] = {"window": 5} if name.startswith("sw-") else {}
     for make in (make_contextual, check_contextual):
-        with pytest.raises(UserError, match=r"^restarts = \[0, 20\]: .*give answers=\"bit\" and pool=False$"):
+        with pytest.raises(UserError, match=r"restarts = .*pool=False"):
             make(name, groups=3, **options, **PLAN, **window)
 
 

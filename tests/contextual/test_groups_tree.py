@@ -1,4 +1,4 @@
-"""Trees of grids: coarse cells decide until finer ones are seen to differ, and have learnt enough."""
+"""Trees of grids: coarse cells decide until finer ones differ and have enough reports."""
 
 from pathlib import Path
 from typing import Any

@@ -60,7 +60,7 @@ TABLES = [(0, 0, 0), (0, 1, 1), (1, 0, 1)]
 
 
 def answered(question: Question, monkeypatch: pytest.MonkeyPatch) -> dict[int, Fraction]:
-    """How likely each answer of the next visitor is, whoever comes: exactly."""
+    """Return the exact probability of each answer of the next visitor."""
     found = dict.fromkeys(range(question.answers), Fraction(0))
     for (group, share), reward in itertools.product(enumerate(SHARES), (0, 1)):
         mean = MEANS[group][question.arm(group)]

@@ -151,11 +151,11 @@ class TestRetiring:
     @pytest.mark.parametrize("name", OFFERED)
     def test_retired_arm_is_never_chosen(self, name: str) -> None:
         policy = played(name, arms=5)
-        learnt = policy.fold_digest()
+        before = policy.fold_digest()
         policy.retire(1)
         policy.retire(4)
         assert policy.retired.tolist() == [False, True, False, False, True]
-        assert policy.fold_digest() != learnt
+        assert policy.fold_digest() != before
         chosen = [*policy.choose(50), *policy.sample(50), *np.flatnonzero(policy.probabilities(draws=500))]
         for bit in changing(2, 250):
             chosen.append(policy.choose())

@@ -139,7 +139,7 @@ class TestTwins:
             fast = make_policy(f"{before}{kind}-cf", arms=2, corruption=MASKS[:2], **given)
             both = Both(fast, Twin(list(MASKS[:2]), kind, **given), seed)
             waiting = Waiting(12)
-            awaited: list[int] = [0]
+            pending: list[int] = [0]
             fast.note(0)
             waiting.decide(0)
             for bit in changing(seed, 80):
@@ -151,8 +151,8 @@ class TestTwins:
                     both.slow.score_ahead(each, waiting) if each in eligible else -math.inf for each in range(fast.arms)
                 ]
                 check_choice(arm, np.array(scores), None)
-                awaited.append(arm)
+                pending.append(arm)
                 waiting.decide(arm)
-                if both.rng.random() < 0.8 and len(awaited) > 1:
-                    waiting.report(awaited[-1])
-                    both.observe(awaited.pop(), bit)
+                if both.rng.random() < 0.8 and len(pending) > 1:
+                    waiting.report(pending[-1])
+                    both.observe(pending.pop(), bit)

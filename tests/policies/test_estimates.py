@@ -33,7 +33,7 @@ class TestContamination:
     @pytest.mark.parametrize("mask", [RandomizedResponse.from_epsilon(1), RandomizedResponse(0.1, 0.2)])
     @pytest.mark.parametrize("lie", [0.0, 1.0])
     def test_intervals_hold_despite_lies(self, mask: RandomizedResponse, lie: float) -> None:
-        """One liar in ten: told so, the interval keeps the mean; not told, it excludes it before long."""
+        """One liar in ten: with `contamination` the interval keeps the mean, without it excludes the mean soon."""
         rng = np.random.default_rng(1)
         robust = make_policy("klucb-cf", arms=1, corruption=mask, contamination=0.1)
         trusting = make_policy("klucb-cf", arms=1, corruption=mask)

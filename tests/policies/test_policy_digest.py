@@ -1,4 +1,4 @@
-"""What a policy has learnt is decided by what it observed, in order: not by how it was asked, or by what is awaited."""
+"""A policy's digest depends on its reports, in order: not on decisions, batches or pending reports."""
 
 import json
 import sys
@@ -18,7 +18,7 @@ from trials import INTERPRETED, examples
 
 
 def meddle(policy: Policy, rng: np.random.Generator) -> None:
-    """Do something that is not to be learnt from."""
+    """Do something that must not change the digest."""
     arm = int(rng.integers(policy.arms))
     among = rng.choice(np.flatnonzero(~policy.retired), 3) if rng.random() < 0.2 else None
     match rng.integers(8):

@@ -32,8 +32,8 @@ def naive_play(problem: FeaturedProblem, twin: Any, seed: int) -> tuple[list[flo
 @pytest.mark.parametrize("name", ["logistic-ts-cf", "d-linucb-cf"])
 def test_run_matches_naive_run(name: str) -> None:
     problem = FeaturedProblem(WEIGHTS, [0, 90], 200, MASK)
-    told = RandomizedResponse(0.9, 0.9)  # the policy need not know the mask of the world
-    policy = make_featured(name, arms=3, features=4, corruption=told, gamma=0.98)
+    assumed = RandomizedResponse(0.9, 0.9)  # the policy need not know the mask of the world
+    policy = make_featured(name, arms=3, features=4, corruption=assumed, gamma=0.98)
     played = simulate(problem, policy, runs=2, seed=5, checkpoints=[50, 200])
     twin = (LogisticTS if name == "logistic-ts-cf" else DiscountedLinUCB)(3, 4, 0.9, 0.9, gamma=0.98)
     regret, pulls, worse = naive_play(problem, twin, 5)
@@ -57,9 +57,9 @@ def test_known_mask_lowers_regret_only_with_privacy() -> None:
     lost = {}
     for epsilon in (1.0, 16.0):
         mask = RandomizedResponse.from_epsilon(epsilon)
-        for told in (mask, RandomizedResponse(1, 1)):
-            policy = make_featured("logistic-ts-cf", arms=5, features=6, corruption=told)
-            lost[epsilon, told is mask] = sum(
+        for assumed in (mask, RandomizedResponse(1, 1)):
+            policy = make_featured("logistic-ts-cf", arms=5, features=6, corruption=assumed)
+            lost[epsilon, assumed is mask] = sum(
                 simulate(
                     FeaturedProblem(np.random.default_rng(seed).normal(size=(5, 6)), [0], 60_000, mask),
                     policy,
@@ -102,9 +102,9 @@ def test_forgetting_lowers_regret_after_changes(name: str, discounts: tuple[floa
     ],
 )
 def test_invalid_problems_are_refused(given: dict[str, Any], complaint: str) -> None:
-    told = {"weights": WEIGHTS[0], "starts": [0], "horizon": 10, "corruption": MASK, **given}
+    parameters = {"weights": WEIGHTS[0], "starts": [0], "horizon": 10, "corruption": MASK, **given}
     with pytest.raises(UserError, match=complaint):
-        FeaturedProblem(**told)
+        FeaturedProblem(**parameters)
 
 
 def test_misfits_are_refused() -> None:
@@ -112,7 +112,7 @@ def test_misfits_are_refused() -> None:
     assert (problem.segments, problem.arms, problem.features) == (1, 3, 4)
     with pytest.raises(UserError, match="give a policy of make_featured"):
         simulate(problem, make_policy("klucb-cf", arms=3, corruption=MASK))
-    with pytest.raises(UserError, match="3 arms and 2 features, the problem 3 and 4"):
+    with pytest.raises(UserError, match="3 arms and 2 features"):
         simulate(problem, make_featured("logistic-ts-cf", arms=3, features=2, corruption=MASK))
     with pytest.raises(UserError, match="features come at once"):
         simulate(problem, make_featured("logistic-ts-cf", arms=3, features=4, corruption=MASK), delay=5)

@@ -152,19 +152,17 @@ def test_periods_without_play_are_left_out() -> None:
 )
 def test_log_has_no_bounds(bound: Callable[[Problem], Any]) -> None:
     log = log_of([[0.3, 0.7, 0.2], [0.7, 0.3, 0.2]], 900, seed=2)
-    with pytest.raises(UserError, match=r"not for a log: ask for problem\.as_played\(\)"):
+    with pytest.raises(UserError, match="as_played"):
         bound(log)
 
 
 def test_log_too_short_for_window_is_refused() -> None:
     log = Problem.replay_log([0, 1, 2, 0], [1, 0, 1, 1], CERTAIN, arms=3)
-    with pytest.raises(UserError, match=r"4 rows and 3 arms is played about 1 times, .*: take at least 9 rows"):
+    with pytest.raises(UserError, match="at least 9 rows"):
         theory.corrected_window(log)
 
 
 def test_misfits_of_log_are_refused(swap: Log) -> None:
-    with pytest.raises(
-        UserError, match=r"one row of the log in 3 is played: window = 6 in rows is 2 in plays"
-    ) as caught:
+    with pytest.raises(UserError, match="window = 6 in rows is 2 in plays") as caught:
         played(swap, "sw-klucb-cf", 1, window=6)
     assert "\n" not in str(caught.value)

@@ -57,11 +57,11 @@ def test_regret_and_pulls_match_hand_count() -> None:
 
 
 def test_horizon_on_log_is_expected_observations() -> None:
-    told, seen = [], []
+    horizons, seen = [], []
 
-    class Told:
+    class Horizon:
         def __init__(self, generator: np.random.Generator, horizon: int) -> None:
-            told.append(horizon)
+            horizons.append(horizon)
 
         def choose(self) -> int:
             return 1
@@ -70,10 +70,10 @@ def test_horizon_on_log_is_expected_observations() -> None:
             seen.append(arm)
 
     log = Problem.replay_log([0, 1, 2] * 50, [1, 0, 1] * 50, CERTAIN)
-    simulate(log, Told, runs=1, progress=False)
-    assert told == [len(seen)] == [50]
-    simulate(Problem.replay(np.eye(2)[[0, 1] * 30], CERTAIN), Told, runs=1, progress=False)
-    assert told[1:] == [60]
+    simulate(log, Horizon, runs=1, progress=False)
+    assert horizons == [len(seen)] == [50]
+    simulate(Problem.replay(np.eye(2)[[0, 1] * 30], CERTAIN), Horizon, runs=1, progress=False)
+    assert horizons[1:] == [60]
 
 
 @pytest.mark.parametrize("delay", [None, 7, [0, 30], ("geometric", 5.0)])
@@ -98,10 +98,10 @@ def test_reports_are_delayed() -> None:
 
 
 def test_progress_is_reported() -> None:
-    told: list[tuple[int, int]] = []
-    simulate(PROBLEM, First, runs=2, checkpoints=1, progress=lambda done, total: told.append((done, total)))
-    assert told[-1] == (800, 800)
-    assert sorted(told) == told
+    reported: list[tuple[int, int]] = []
+    simulate(PROBLEM, First, runs=2, checkpoints=1, progress=lambda done, total: reported.append((done, total)))
+    assert reported[-1] == (800, 800)
+    assert sorted(reported) == reported
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_failure_is_one_line_with_cause(policy: Any, complaint: str) -> None:
 
 def test_same_object_for_two_runs_is_refused() -> None:
     only = First(np.random.default_rng(0), 2)
-    with pytest.raises(UserError, match="made the same object for two runs: make a fresh one"):
+    with pytest.raises(UserError, match="same object for two runs"):
         simulate(PROBLEM, lambda generator: only, runs=2)
 
 

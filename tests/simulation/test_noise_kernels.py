@@ -87,10 +87,10 @@ def test_run_matches_naive_run(noise: Any, name: str, sigma: float, tail: float)
 def test_window_follows_change() -> None:
     """In 20 runs of 4,000 steps, a window has less than half the regret."""
     problem = Problem([[0.1, 0.9], [0.9, 0.1]], [0, 2000], 4000, GaussianNoise(0.5))
-    told = {"arms": 2, "corruption": problem.corruption}
+    parameters = {"arms": 2, "corruption": problem.corruption}
     steady, window = (
         simulate(problem, policy, runs=20).regret[:, -1].mean()
-        for policy in (make_policy("ucb-cf", **told), make_policy("sw-ucb-cf", window=500, **told))  # type: ignore[arg-type]
+        for policy in (make_policy("ucb-cf", **parameters), make_policy("sw-ucb-cf", window=500, **parameters))  # type: ignore[arg-type]
     )
     assert window < 0.5 * steady
 
@@ -111,14 +111,14 @@ def test_policies_without_noise_are_unaffected() -> None:
         simulate(noisy_world, "uniform", runs=3).pulls,
         simulate(Problem([[0.2, 0.6]], [0], 500, RandomizedResponse(1, 1)), "uniform", runs=3).pulls,
     )
-    told = make_policy("oracle", arms=2, corruption=GaussianNoise(3), restarts=[0], best=[1])
-    assert simulate(noisy_world, told, runs=2).regret.max() == 0.0
+    oracle = make_policy("oracle", arms=2, corruption=GaussianNoise(3), restarts=[0], best=[1])
+    assert simulate(noisy_world, oracle, runs=2).regret.max() == 0.0
 
 
 def test_named_policy_gets_sigma_of_problem() -> None:
     """With small deviations it explores as little as with the right sigma, and less than with the default."""
     problem = Problem([[0.2, 0.3]], [0], 3000, GaussianNoise(0), rewards=Gaussian(0.05))
-    by_name, told, not_told = (
+    by_name, with_sigma, without = (
         simulate(problem, policy, runs=5).regret[:, -1]
         for policy in (
             "klucb-cf",
@@ -126,8 +126,8 @@ def test_named_policy_gets_sigma_of_problem() -> None:
             make_policy("klucb-cf", arms=2, corruption=GaussianNoise(0)),
         )
     )
-    assert np.array_equal(by_name, told)
-    assert by_name.mean() < 0.2 * not_told.mean()
+    assert np.array_equal(by_name, with_sigma)
+    assert by_name.mean() < 0.2 * without.mean()
 
 
 def test_external_policy_meets_same_world() -> None:
