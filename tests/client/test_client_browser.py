@@ -118,7 +118,7 @@ def test_cleared_storage_ends_participation(site: Site) -> None:
     assert site.reports == []
     assert len(site.complaints) == 1
     assert "takes no part" in site.complaints.pop()
-    again = site.page()  # begins anew, and knows nothing of what was promised
+    again = site.page()  # starts again, and knows nothing of what was promised
     assert again.evaluate(DECIDE)["participates"]
     assert again.evaluate("() => device.remaining()") == 2
 

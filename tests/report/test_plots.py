@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import sys
 import warnings
 from pathlib import Path
 
@@ -13,7 +12,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from children import finished
+from fork_server import ForkServer
 from made_up import HORIZON, changing, named, outcome, results, sinusoid
 from maskedbandits import report
 from maskedbandits.experiments.results import Cell, Label, Results
@@ -209,6 +208,6 @@ def test_wide_interval_ends_at_floor_of_log_scale() -> None:
     assert min(float(np.asarray(path.vertices)[:, 1].min()) for path in band.get_paths()) == 10
 
 
-def test_pyplot_is_not_imported() -> None:
+def test_pyplot_is_not_imported(fork_server: ForkServer) -> None:
     script = "import sys, maskedbandits.report; sys.exit('matplotlib.pyplot' in sys.modules)"
-    assert finished([sys.executable, "-c", script]).returncode == 0
+    assert fork_server.run("-c", script).returncode == 0

@@ -75,16 +75,16 @@ def test_page_has_a_word_for_each_alert() -> None:
 
 def test_unreported_decisions_raise_alert() -> None:
     after, due = 60.0, 60.0 + OVERDUE_S
-    learnt = point(0.0, decisions=10, reports=10)
+    reported = point(0.0, decisions=10, reports=10)
     made = point(10.0, decisions=10 + MIN_OVERDUE, reports=10)
     later = point(10.0 + due, decisions=1000, reports=10)
-    assert count_overdue([learnt, made, later], after) == MIN_OVERDUE
-    assert kinds("running", WELL, 0, [learnt, made, later], after) == ["silent"]
-    assert kinds("paused", WELL, 0, [learnt, made, later], after) == []
+    assert count_overdue([reported, made, later], after) == MIN_OVERDUE
+    assert kinds("running", WELL, 0, [reported, made, later], after) == ["silent"]
+    assert kinds("paused", WELL, 0, [reported, made, later], after) == []
     early = point(9.0 + due, decisions=1000, reports=10)
-    assert count_overdue([learnt, made, early], after) == 0  # a report may still arrive
+    assert count_overdue([reported, made, early], after) == 0  # a report may still arrive
     answered = point(10.0 + due, decisions=1000, reports=11)
-    assert count_overdue([learnt, made, answered], after) == 0
+    assert count_overdue([reported, made, answered], after) == 0
     assert count_overdue([], after) == 0
 
 

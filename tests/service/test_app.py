@@ -208,7 +208,7 @@ def test_full_disk_is_logged_once_and_not_ready(served: Served, capsys: pytest.C
         patch.setattr(log_writer, "COMMIT_TIMEOUT_S", 0.05)
         patch.setattr(SqliteStore, "_begin_write", full)
         assert served.post(REPORTS, {"token": token, "bit": 1}).status == 503
-        for _ in range(5):
+        for _ in range(2):
             served.run(asyncio.sleep(2 * log_writer.PAUSE_S))
             assert served.get("/readyz").status == 503
             assert served.post(REPORTS, {"token": token, "bit": 1}).status == 503

@@ -46,7 +46,7 @@ def masked(answer: dict[str, Any], group: int, reward: int, epsilon: float | Non
     return Question(table, answer["signs"], epsilon or answer["epsilon"]).answer(group, reward)
 
 
-def learnt(served: Served, answers: int) -> dict[str, Any]:
+def observed(served: Served, answers: int) -> dict[str, Any]:
     found: dict[str, Any] = {}
 
     def is_there() -> bool:
@@ -215,7 +215,7 @@ def test_group_state_follows_from_log(served: Served, store: Store, epsilon: int
     lived(served, 30, seed=2)
     assert served.post(f"{ONE}/arms/long/retire").status == 200
     lived(served, 10, seed=3)
-    state = learnt(served, 81)
+    state = observed(served, 81)
     served.close()
     row = store.list_experiments()[1]
     found = replay(store, row, [])
@@ -236,7 +236,7 @@ def test_state_is_by_group(served: Served, storage: str) -> None:
     """With epsilon = 10 answers are true, but for one in a thousand."""
     assert served.post(ALL, {**MANY, "epsilon": 10}).status == 201
     lived(served, 200)
-    state = learnt(served, 200)
+    state = observed(served, 200)
     msgspec.convert(state, GroupsStateAnswer)
     assert set(state) == set(GroupsStateAnswer.__struct_fields__)
     assert state["issued"] == [200]
@@ -257,7 +257,7 @@ def test_new_process_expects_answers_of_others(grouped: Served, storage: str, st
     asked = [grouped.post(DECISIONS).json for _ in range(6)]
     values = [{"token": each["token"], "answer": masked(each, 0, 1)} for each in asked[:2]]
     assert grouped.post(REPORTS, {"reports": values}).status == 200
-    learnt(grouped, 2)
+    observed(grouped, 2)
     wait_for(lambda: grouped.get(STATE).json["pending"] == [4])
     ours = grouped.registry.get("kinds")
     assert ours is not None

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from postgres import Cluster
 from registries import build_registry
-from test_group_experiment import ALL, KINDS, ONE, learnt, lived
+from test_group_experiment import ALL, KINDS, ONE, lived, observed
 from web import Served
 
 from commands import call
@@ -87,7 +87,7 @@ def test_postgresql_stores_questions(postgres_server: Cluster, restless: None) -
     with open_store(url, create=True) as store, Served(build_registry(url)) as served:
         assert served.post(ALL, KINDS).status == 201
         lived(served, 12)
-        state = learnt(served, 12)
+        state = observed(served, 12)
         served.close()
         (row,) = store.list_experiments()
         found = replay(store, row, [])

@@ -51,9 +51,9 @@ def test_commands_of_page_work(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     documents = done.stdout.replace("}{", "}\n{").splitlines()
     read = json.JSONDecoder().raw_decode  # the next output may be on the same line
-    learnt = [read(line)[0] for line in documents if '"observations"' in line]
-    assert [each["observations"] for each in learnt] == [1, 1], done.stdout
-    assert learnt[1]["groups"] == ["young", "old"]
+    states = [read(line)[0] for line in documents if '"observations"' in line]
+    assert [each["observations"] for each in states] == [1, 1], done.stdout
+    assert states[1]["groups"] == ["young", "old"]
     for expected in (
         '"status":"accepted"',
         '"status":"duplicate"',

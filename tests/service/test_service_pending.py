@@ -90,11 +90,11 @@ def test_many_distant_slots_fit() -> None:
     pending.merge_remote([(slots[5], "other", 7, 4), (slots[5], "another", 7, 2)])
     pending.issue_all(slots, 7)
     pending.issue_all(slots[:2], 8, 3)
-    known, awaited = pending.count_by_slot(6)
+    known, open_slots = pending.count_by_slot(6)
     expected = dict.fromkeys(slots, 1) | {slots[0]: 4, slots[1]: 4, slots[3]: 0, slots[5]: 7}
-    assert dict(zip(known.tolist(), awaited.tolist(), strict=True)) == expected
-    known, awaited = pending.count_by_slot(7)
-    assert {slot: count for slot, count in zip(known.tolist(), awaited.tolist(), strict=True) if count} == {
+    assert dict(zip(known.tolist(), open_slots.tolist(), strict=True)) == expected
+    known, open_slots = pending.count_by_slot(7)
+    assert {slot: count for slot, count in zip(known.tolist(), open_slots.tolist(), strict=True) if count} == {
         slots[0]: 3,
         slots[1]: 3,
     }

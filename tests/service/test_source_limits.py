@@ -104,12 +104,12 @@ class Proxied(Served):
         def heads(store: Store) -> dict[int, int]:
             return store.read_heads()
 
-        wanted = self.run(_awaited(self.registry.call_store(heads)))
+        wanted = self.run(wait_for(self.registry.call_store(heads)))
         self.run(until(lambda: all(live.state.seq >= wanted[live.id] for live in self.registry.experiments())))
         return dict(self.send("GET", STATE).json)
 
 
-async def _awaited(asked: Any) -> Any:
+async def wait_for(asked: Any) -> Any:
     return await asked
 
 
