@@ -24,6 +24,7 @@ import sys
 print(*(module.__file__ for name, module in sorted(sys.modules.items()) if name.startswith("maskedbandits")))
 """
 
+together = pytest.mark.xdist_group("imports of the package")  # each file is parsed once
 every_use = pytest.mark.parametrize("use", USES.values(), ids=USES)
 
 
@@ -101,6 +102,7 @@ def test_new_files_count_except_those_of_editors(use: Use, tmp_path: Path) -> No
     assert len({before, after, other, fingerprint.hash_package(use, tmp_path)}) == 4
 
 
+@together
 def test_no_import_of_kernels_is_excluded() -> None:
     marked = {f"maskedbandits._numba.jit.{name}" for name in DECORATORS}
     kernels = [path for path in HERE.rglob("*.py") if imports(path) & (marked | COMPILERS)]
@@ -111,6 +113,7 @@ def test_no_import_of_kernels_is_excluded() -> None:
     assert {path for path in found if is_excluded(path, MACHINE_CODE)} == set()
 
 
+@together
 def test_no_import_of_cells_is_excluded_except_display() -> None:
     found = reached([HERE / "experiments" / "runner.py"])
     assert HERE / "_numba/internals.py" in found
@@ -118,6 +121,7 @@ def test_no_import_of_cells_is_excluded_except_display() -> None:
     assert left_out <= SHOWN
 
 
+@together
 def test_no_import_of_snapshots_is_excluded() -> None:
     found = reached([HERE / "service" / "state.py"])
     assert HERE / "contextual" / "policy.py" in found

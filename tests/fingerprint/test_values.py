@@ -144,7 +144,7 @@ def test_all_processes_agree(modules: Path) -> None:
     """Whatever the order of sets, and whether code is compiled or read from bytecode."""
     (modules / "everything.py").write_text(EVERYTHING, encoding="utf-8")
     digests = set()
-    for seed in ("1", "2", "3"):
+    for seed in ("1", "2"):
         command = [sys.executable, "-c", TELL, str(modules)]
         environment = {**os.environ, "PYTHONHASHSEED": seed}
         environment.pop("PYTHONDONTWRITEBYTECODE", None)
