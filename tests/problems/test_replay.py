@@ -13,6 +13,8 @@ from naive import Twin
 from specimens import CERTAIN, RR
 from trials import examples
 
+pytestmark = pytest.mark.xdist_group("logs")  # one process compiles the replay of logs
+
 Bits = list[list[int]]
 
 

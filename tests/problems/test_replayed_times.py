@@ -17,6 +17,8 @@ from naive import Twin
 from naive import replay as naive
 from specimens import CERTAIN, RR
 
+pytestmark = pytest.mark.xdist_group("logs")  # one process compiles the replay of logs
+
 ROWS, CHANGE, ARMS = 20_000, 10_000, 3
 A, B = 0, 1
 
