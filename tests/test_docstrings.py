@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import maskedbandits
+from maskedbandits import policies
 
 PACKAGE = Path(maskedbandits.__file__).parent
 # Methods that the package itself calls.
@@ -39,7 +40,7 @@ RETURNED_CLASSES = {
     "privacy.audit.Findings",
     "privacy.audit.GroupFindings",
 }
-PUBLIC_MODULES = ("data", "device", "planner", "privacy", "privacy.audit", "problems", "theory")
+PUBLIC_MODULES = ("data", "device", "planner", "privacy", "privacy.audit", "problems", "testing", "theory")
 
 
 def list_modules_with_examples() -> list[str]:
@@ -76,7 +77,8 @@ def list_parameters(function: Callable[..., Any]) -> list[str]:
 
 @pytest.mark.plain
 @pytest.mark.parametrize("name", list_modules_with_examples())
-def test_docstring_examples_run(name: str) -> None:
+def test_docstring_examples_run(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(policies, "KINDS", dict(policies.KINDS))  # an example registers a policy
     result = doctest.testmod(importlib.import_module(f"maskedbandits.{name}"))
     assert result.attempted > 0
     assert result.failed == 0

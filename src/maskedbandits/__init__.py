@@ -28,7 +28,9 @@ __all__ = [
     "planner",
     "privacy",
     "problems",
+    "register_policy",
     "simulate",
+    "testing",
     "theory",
 ]
 
@@ -51,12 +53,13 @@ _MODULES = {
     "Policy": "policies",
     "load_policy": "policies.serialization",
     "make_policy": "policies",
+    "register_policy": "policies",
     "Simulation": "simulation.simulator",
     "simulate": "simulation.simulator",
 }
 
 if TYPE_CHECKING:
-    from maskedbandits import data, planner, privacy, problems, theory
+    from maskedbandits import data, planner, privacy, problems, testing, theory
     from maskedbandits.contextual import Contextual as Contextual
     from maskedbandits.contextual import load_contextual as load_contextual
     from maskedbandits.contextual import make_contextual as make_contextual
@@ -70,6 +73,7 @@ if TYPE_CHECKING:
     from maskedbandits.noise import LaplaceNoise as LaplaceNoise
     from maskedbandits.policies import Policy as Policy
     from maskedbandits.policies import make_policy as make_policy
+    from maskedbandits.policies import register_policy as register_policy
     from maskedbandits.policies.serialization import load_policy as load_policy
     from maskedbandits.problems import ContextualProblem as ContextualProblem
     from maskedbandits.problems import FeaturedProblem as FeaturedProblem
@@ -79,7 +83,7 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("data", "planner", "privacy", "problems", "theory"):
+    if name in ("data", "planner", "privacy", "problems", "testing", "theory"):
         return importlib.import_module(f"maskedbandits.{name}")
     if name not in _MODULES:
         raise AttributeError(f"module 'maskedbandits' has no attribute {name!r}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -28,15 +29,21 @@ TIMES_ON_A_LOG = {  # by kind of time; see docs/data.md
         "maskedbandits policies",
         "maskedbandits policies sw-klucb-cf",
         "maskedbandits policies auto --json",
+        "maskedbandits policies my_module:my-policy",
     ],
 )
 @click.argument("name", required=False)
 @json_option
 def policies(name: str | None, json_wanted: bool) -> None:
-    """List the policies, or explain each parameter of the one called NAME, which may be one over features, too."""
+    """List the policies, or explain each parameter of the one called NAME.
+
+    NAME may be a policy over features, or a compiled policy of your own: module:name.
+    """
     from maskedbandits import features
     from maskedbandits.policies import kind_of, names
 
+    if name and ":" in name:
+        resolve_own(name)
     known: list[Kind | FeaturedKind]
     if name in features.NAMES:
         known = [describe_featured(name)]
@@ -50,6 +57,15 @@ def policies(name: str | None, json_wanted: bool) -> None:
     for policy in known:
         for line in explain(policy) if name is not None else [format_line(policy, width)]:
             echo(line)
+
+
+def resolve_own(name: str) -> None:
+    """Import the module of a compiled policy from outside, so that its name is known."""
+    from maskedbandits.errors import UserError
+    from maskedbandits.experiments.named_policy import find_policy
+
+    if find_policy(name, Path.cwd()) is None:
+        raise UserError(f"{name} is a function in plain Python: its own signature explains its parameters")
 
 
 @dataclass(frozen=True)

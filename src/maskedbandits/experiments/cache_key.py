@@ -139,9 +139,9 @@ def code_key() -> str:
 
 def source_of(task: Task) -> str:
     """Return the fingerprint of a user's own policy; an empty text for policies of this package."""
-    if task.factory is None and not kind_of(task.policy).is_own:
+    if task.outside is None and not kind_of(task.policy).is_own:
         return ""
-    origin = task.factory.origin() if task.factory is not None else kind_of(task.policy).origin
+    origin = task.outside.origin() if task.outside is not None else kind_of(task.policy).origin
     if origin.doubt:
         cache.say(f"cells of {task.policy} are played again each time: {origin.doubt}")
     return UNKNOWN if origin.doubt else origin.digest[:FINGERPRINT_DIGITS]

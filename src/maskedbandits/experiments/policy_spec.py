@@ -24,6 +24,7 @@ from maskedbandits import theory
 from maskedbandits.contextual import check_contextual
 from maskedbandits.errors import LARGEST, suggest_nearest
 from maskedbandits.experiments.grid import expand_grid
+from maskedbandits.experiments.named_policy import NamedPolicy, find_policy
 from maskedbandits.experiments.problem_spec import Condition
 from maskedbandits.experiments.toml_table import TomlTable, format_value
 from maskedbandits.policies import KINDS, check_policy, kind_of, names
@@ -66,7 +67,7 @@ class Task:
     condition
         The problem and its corruption.
     policy
-        The policy's name, or ``module:function`` for a policy from outside.
+        The policy's name: ``module:name`` for a policy from outside.
     label
         The policy's name in tables and figures.
     parameters
@@ -74,7 +75,9 @@ class Task:
     window_rule
         The rule that chose the window, if one did.
     factory
-        The function behind a policy from outside.
+        The function behind a policy from outside in plain Python.
+    own
+        The module behind a compiled policy from outside.
 
     """
 
@@ -84,6 +87,12 @@ class Task:
     parameters: dict[str, Any]
     window_rule: str | None
     factory: NamedFactory | None = None
+    own: NamedPolicy | None = None
+
+    @property
+    def outside(self) -> NamedFactory | NamedPolicy | None:
+        """The policy from outside, if it is one."""
+        return self.factory or self.own
 
     @property
     def published(self) -> float | None:
@@ -132,7 +141,7 @@ def read_name(table: TomlTable) -> str:
 
 def list_parameters(table: TomlTable, name: str) -> list[str]:
     """Return the keys that the table of a policy takes beside its name and label."""
-    if ":" not in name:
+    if ":" not in name or find_own(table, name):
         return [*KINDS[name].parameters, *(GROUP_KEYS if supports_groups(name) else ["context"])]
     return sorted(external.list_parameters(find_factory(table, name)) - set(external.KNOWN_PARAMETERS))
 
@@ -141,6 +150,14 @@ def find_factory(table: TomlTable, name: str) -> Factory:
     """Return the factory of a policy from outside, in a module beside the file or an installed one."""
     try:
         return external.import_factory(name, folder_of(table))
+    except ValueError as error:
+        raise table.error("name", str(error)) from error
+
+
+def find_own(table: TomlTable, name: str) -> NamedPolicy | None:
+    """Return the compiled policy from outside with this name, if it is one; from then on `KINDS` has it."""
+    try:
+        return find_policy(name, folder_of(table)) if ":" in name else None
     except ValueError as error:
         raise table.error("name", str(error)) from error
 
@@ -168,13 +185,14 @@ def build_tasks(
 def build_task(table: TomlTable, label: str, condition: Condition) -> Task:
     """Return a policy in one condition, with its window if the file names a rule."""
     name, problem = table.values["name"], condition.averaged_problem
+    own = find_own(table, name)
     given = {key: value for key, value in table.values.items() if key not in ("name", "label", "context")}
     if not isinstance(condition.problem, ContextualProblem):
         refuse_group_keys(table)
     elif chooses_by_group(table):
         parameters = complete_group_parameters(table, given, condition, condition.problem)
-        return Task(condition, name, label, parameters, None)
-    if ":" in name:
+        return Task(condition, name, label, parameters, None, own=own)
+    if ":" in name and own is None:
         return Task(condition, name, label, given, None, build_factory(table, given, condition.problem))
     rule = given.get("window")
     if isinstance(rule, str) and rule not in WINDOW_RULES:
@@ -191,7 +209,7 @@ def build_task(table: TomlTable, label: str, condition: Condition) -> Task:
         raise table.wrap_error(error, f" (on {condition})") from error
     if isinstance(condition.problem, ContextualProblem):
         parameters["context"] = False
-    return Task(condition, name, label, parameters, rule if isinstance(rule, str) else None)
+    return Task(condition, name, label, parameters, rule if isinstance(rule, str) else None, own=own)
 
 
 def best_fixed_arm(problem: Problem) -> int:
@@ -266,7 +284,7 @@ def complete_group_parameters(
 ) -> dict[str, Any]:
     """Return all parameters of a policy with a choice for each group, checked, with the kind of its answers."""
     name = table.values["name"]
-    if ":" in name:
+    if ":" in name and find_own(table, name) is None:
         raise table.error("name", "a policy from outside plays no problem with groups: leave one of them out")
     if isinstance(rule := given.get("window"), str):
         raise table.error("window", f"expected a number, as no rule is known for groups, got {format_value(rule)}")

@@ -171,7 +171,7 @@ def run(
         for first, parts in played:
             spec, key, task = specs[first], manifest.labels[first].key, experiment.tasks[first]
             outcomes[key] = join_simulations(spec.facts, parts)
-            if task.factory is not None and hash_code(task) != code[task.policy]:
+            if task.outside is not None and hash_code(task) != code[task.policy]:
                 cache.say(f"{task.label}: files were edited during the run, so the cell is not stored: run it again")
             else:
                 save_outcome(folder, key, outcomes[key], spec.text)

@@ -24,7 +24,7 @@ from maskedbandits.errors import UserError
 from maskedbandits.experiments.policy_spec import Task
 from maskedbandits.experiments.results import CellOutcome
 from maskedbandits.fingerprint import CELLS, first_hash
-from maskedbandits.policies import Policy, kind_of, make_policy
+from maskedbandits.policies import KINDS, Policy, kind_of, make_policy
 from maskedbandits.problems import ContextualProblem
 from maskedbandits.simulation import simulator
 from maskedbandits.simulation.simulator import Simulation
@@ -70,6 +70,8 @@ class WorkUnit:
 def get_policy(task: Task) -> Policy | Contextual:
     """Return the policy of a task; many cells share one."""
     problem = task.condition.problem
+    if task.own is not None and task.policy not in KINDS:  # in another process than the one that read the file
+        task.own.resolve()
     shape = (problem.groups, task.condition.epsilon) if isinstance(problem, ContextualProblem) else None
     key = (task.policy, kind_of(task.policy).layout, repr(task.parameters), problem.corruption, shape)
     if key in _policies:
@@ -118,7 +120,7 @@ def prepare_unit(unit: WorkUnit) -> Play:
 
 def hash_code(task: Task) -> str:
     """Return a digest of the code behind a task: this package, and the files of a policy from outside."""
-    return f"{first_hash(CELLS)} {task.factory.origin().sources if task.factory is not None else ''}"
+    return f"{first_hash(CELLS)} {task.outside.origin().sources if task.outside is not None else ''}"
 
 
 def play_remote_load(load: Sequence[WorkUnit]) -> list[Simulation]:

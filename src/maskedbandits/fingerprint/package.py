@@ -27,7 +27,7 @@ class Use:
 MACHINE_CODE = Use(
     excluded=(
         *("__main__.py", "cli", "demo", "planner", "report", "service"),  # above the kernels: they call or show
-        *("contextual", "experiments"),  # above as well: they call kernels
+        *("contextual", "experiments", "testing.py"),  # above as well: they call kernels
         *(f"simulation/{name}.py" for name in ("delays", "external", "runs", "simulator")),  # likewise
         *("device", "theory"),  # beside the kernels, which may not import them
         *("data", "privacy"),  # below, and imported by no kernel
@@ -42,6 +42,7 @@ CELLS = Use(
     excluded=(
         *("__main__.py", "cli", "demo", "report", "service"),  # above the experiments: they call or show
         *("experiments/dataframe.py", "experiments/progress_bar.py"),  # show cells
+        "testing.py",  # checks policies, and no experiment imports it
         "py.typed",  # empty
     ),
     processor=False,
@@ -51,7 +52,7 @@ CELLS = Use(
 SNAPSHOTS = Use(
     excluded=(
         *("__main__.py", "cli", "demo", "planner", "report"),  # above the service
-        *("experiments", "simulation"),  # simulate
+        *("experiments", "simulation", "testing.py"),  # simulate
         *("device", "data"),  # not imported by service/state.py
         *(f"_util/{name}.py" for name in ("extras", "progress", "safe_text")),  # likewise
         "py.typed",  # empty

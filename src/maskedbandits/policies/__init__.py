@@ -3,12 +3,15 @@
 To add one, write a module here or in ``indices``, ``memories`` or ``detectors``, and a line below (docs/extending.md).
 """
 
+import re
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import ModuleType
 from typing import Any
 
 from maskedbandits.corruption import IDENTITY, Corruption, expand_per_arm
-from maskedbandits.errors import UserError, check_int, suggest_nearest
+from maskedbandits.errors import UserError, WrongValueError, check_int, suggest_nearest
 from maskedbandits.math import rng
 from maskedbandits.policies import (
     adswitch,
@@ -29,7 +32,17 @@ from maskedbandits.policies.memories import discount, everything, window
 from maskedbandits.policies.policy import Policy
 from maskedbandits.policies.registry import Kind
 
-__all__ = ["KINDS", "Kind", "Policy", "check_policy", "kind_of", "make_policy", "names"]
+__all__ = [
+    "KINDS",
+    "Kind",
+    "Policy",
+    "check_policy",
+    "find_registered",
+    "kind_of",
+    "make_policy",
+    "names",
+    "register_policy",
+]
 
 INDICES = {"klucb": kl, "ucb": ucb, "klucb-plus": kl_plus, "ts": thompson}
 # Of each memory: its module, its name in words, and a reference.
@@ -109,6 +122,71 @@ def _old_names() -> list[Kind]:
 
 
 KINDS: dict[str, Kind] = _build_kinds()
+BUILTIN_NAMES = frozenset(KINDS)
+NAME_PATTERN = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+
+_registered: dict[str, dict[str, Kind]] = {}  # by the module that registered them, then by name
+
+
+def register_policy(name: str, module: ModuleType) -> None:
+    """Register your own compiled policy under a name.
+
+    `make_policy`, `simulate` and `load_policy` of this process then know the name. Register it again after you change
+    the module: the later registration replaces the earlier one. Call it in the policy's module, and experiment files
+    can name the policy as ``module:name``. docs/extending.md shows how to write the module.
+
+    Parameters
+    ----------
+    name : str
+        Name of the policy: lower-case words with hyphens between them, such as ``"my-policy"``.
+    module : module
+        The module that defines the policy. Within it, give ``sys.modules[__name__]``.
+
+    Raises
+    ------
+    UserError
+        If the name is malformed or belongs to this package, or the module lacks what a policy needs.
+
+    Examples
+    --------
+    >>> from maskedbandits.policies import uniform
+    >>> register_policy("my-uniform", uniform)
+    >>> make_policy("my-uniform", arms=2)
+    <my-uniform, arms=2, 0 observations>
+
+    """
+    if not isinstance(name, str) or not NAME_PATTERN.fullmatch(name):
+        raise WrongValueError("name", name, "lower-case words with hyphens between them, such as 'my-policy'")
+    if name in BUILTIN_NAMES:
+        raise UserError(f"{name} is a policy of this package: give yours another name")
+    if not isinstance(module, ModuleType):
+        raise WrongValueError("module", module, "the module of the policy; within it, sys.modules[__name__]")
+    KINDS[name] = registry.alone(name, module)
+    home = str(sys._getframe(1).f_globals.get("__name__", ""))
+    _registered.setdefault(home, {})[name] = KINDS[name]
+
+
+def find_registered(module: str) -> dict[str, Kind]:
+    """Return the policies that a module, or a module within that package, has registered.
+
+    Parameters
+    ----------
+    module : str
+        Full name of the module.
+
+    Returns
+    -------
+    dict
+        Kinds of policies by the names under which they were registered.
+
+    Examples
+    --------
+    >>> find_registered("math")
+    {}
+
+    """
+    homes = sorted(home for home in _registered if home == module or home.startswith(f"{module}."))
+    return {name: kind for home in reversed(homes) for name, kind in _registered[home].items()}
 
 
 def names() -> list[str]:

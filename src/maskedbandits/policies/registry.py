@@ -13,13 +13,14 @@ from maskedbandits._numba import internals
 from maskedbandits._numba.jit import HOOKS, Choice
 from maskedbandits._numba.state import REQUIRED, Layout, Param, Storage, declarations_of
 from maskedbandits._util.cached_property import lockfree_cached_property
-from maskedbandits.errors import UserError, suggest_nearest
+from maskedbandits.errors import UserError, WrongValueError, suggest_nearest
 from maskedbandits.fingerprint import Origin, trace
 from maskedbandits.policies.detectors import cusum, glr, page_hinkley, two_windows
 from maskedbandits.policies.index import policy as axes
 from maskedbandits.policies.indices import kl, kl_plus, sub_gamma, thompson, ucb
 from maskedbandits.policies.memories import discount, everything, window
 from maskedbandits.policies.restarts import detected, planned
+from maskedbandits.policies.state import Arms
 
 # The modules of policies on the axes. One kernel contains all of them, and the state's record chooses.
 AXES: dict[str, tuple[ModuleType | None, ...]] = {
@@ -28,6 +29,8 @@ AXES: dict[str, tuple[ModuleType | None, ...]] = {
     "restarts": (planned, detected),
     "detector": (None, glr, cusum, page_hinkley, two_windows),
 }
+# All that a policy may learn from, as its module says in LEARNS_FROM.
+SOURCES = ("masked feedback", "debiased feedback", "feedback at face value", "rewards", "nothing")
 DIGITS = 16  # of a fingerprint, in the name of a layout
 
 _layouts: dict[str, Layout] = {}  # by their names: kinds with the same code share it
@@ -223,6 +226,9 @@ def alone(name: str, module: ModuleType) -> Kind:
     for names in (("SUMMARY",), ("LEARNS_FROM",), ("Policy",), ("choose", "score")):
         if not any(hasattr(module, each) for each in names):  # without either it would always pull the first arm
             raise UserError(f"{module.__name__} has no {' and no '.join(names)}: docs/extending.md shows one")
+    _check_record(module.__name__, parts.Policy)
+    if parts.LEARNS_FROM not in SOURCES:
+        raise WrongValueError(f"{module.__name__}.LEARNS_FROM", parts.LEARNS_FROM, f"one of {', '.join(SOURCES)}")
     return Kind(
         name=name,
         summary=parts.SUMMARY,
@@ -231,6 +237,15 @@ def alone(name: str, module: ModuleType) -> Kind:
         modules=[module],
         learns_from=parts.LEARNS_FROM,
     )
+
+
+def _check_record(module: str, declared: Any) -> None:
+    """Refuse a class of declarations that no state can be built from."""
+    if not (isinstance(declared, type) and issubclass(declared, Arms)):
+        raise UserError(f"{module}.Policy is not a class of declarations: derive it from policies.state.Arms")
+    if vars(declared).get("__annotations__") and "declarations" not in vars(declared):
+        raise UserError(f"{module}.Policy declares nothing: write @record above it")
+    declarations_of(declared)  # refuses a name that is taken
 
 
 def __getattr__(name: str) -> Any:

@@ -56,6 +56,8 @@ def build_policy(factory: Factory, problem: Problem, generator: np.random.Genera
     parameters = bind_parameters(factory, problem)
     try:
         policy = factory(generator, **parameters)
+    except UserError as error:  # a line for the user, and no failure of outside code
+        raise UserError(f"{get_name(factory)}: {error}") from error
     except Exception as error:
         raise describe_failure(get_name(factory), error) from error
     for name in ("choose", "observe"):
@@ -104,16 +106,19 @@ def list_parameters(factory: Factory) -> set[str]:
 def import_factory(name: str, folder: Path) -> Factory:
     """Import the function ``package.module:factory``, from the folder or an installed package."""
     module, _, attribute = name.partition(":")
-    if not all(part.isidentifier() for part in [*module.split("."), attribute]):
+    if not attribute.isidentifier():
         raise UserError(f"{name}: is no name of a function: give package.module:function")
-    imported = _import_module(name, module, folder)
-    factory = getattr(imported, attribute, None)
+    factory = getattr(import_module(name, folder), attribute, None)
     if not callable(factory):
         raise UserError(f"{name}: {module} has no function {abbreviate(attribute)}")
     return cast("Factory", factory)
 
 
-def _import_module(name: str, module: str, folder: Path) -> ModuleType:
+def import_module(name: str, folder: Path) -> ModuleType:
+    """Import the module of ``package.module:name``, from the folder or an installed package."""
+    module = name.partition(":")[0]
+    if not all(part.isidentifier() for part in module.split(".")):
+        raise UserError(f"{name}: is no name of a function: give package.module:function")
     sys.path.insert(0, str(folder))
     try:
         return importlib.import_module(module)
@@ -147,22 +152,23 @@ class NamedFactory:
         factory = self.resolve()
         module, _, attribute = self.name.partition(":")
         origin = trace((sys.modules[module], [attribute]), (factory, None))
-        for name in {each.partition(".")[0] for each in origin.modules}:
-            self._check_module(name)
+        check_modules(self.name, self.folder, origin)
         return origin
-
-    def _check_module(self, module: str) -> None:
-        """Refuse a module that was imported from elsewhere if the folder has one of its name."""
-        loaded = getattr(sys.modules.get(module), "__file__", None)
-        here = PathFinder.find_spec(module, [str(self.folder)])
-        if loaded and here is not None and here.origin and os.path.realpath(here.origin) != os.path.realpath(loaded):
-            raise UserError(
-                f"{self.name}: another {module} was imported before, from {loaded}: run the experiment in a new process"
-            )
 
     def __call__(self, generator: np.random.Generator, **known: Any) -> ExternalPolicy:
         """Build a policy."""
         return self.resolve()(generator, **self.parameters, **known)
+
+
+def check_modules(name: str, folder: Path, origin: Origin) -> None:
+    """Refuse modules that were imported from elsewhere if the folder has some of their names."""
+    for module in sorted({each.partition(".")[0] for each in origin.modules}):
+        loaded = getattr(sys.modules.get(module), "__file__", None)
+        here = PathFinder.find_spec(module, [str(folder)])
+        if loaded and here is not None and here.origin and os.path.realpath(here.origin) != os.path.realpath(loaded):
+            raise UserError(
+                f"{name}: another {module} was imported before, from {loaded}: run the experiment in a new process"
+            )
 
 
 def get_name(factory: Factory) -> str:

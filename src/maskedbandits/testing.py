@@ -1,0 +1,501 @@
+"""A contract test for your own policies, in plain Python or compiled: call `check_policy` in a test of yours.
+
+The contract is what simulations, experiments and live use rely on:
+
+- ``choose()`` returns an arm, and ``observe(arm, feedback)`` accepts reports of 0 and 1 for any arm at any time;
+- all randomness comes from the generator, and all state is in the object, so that a seed repeats a run;
+- late and lost reports are survived, and no arm is left out;
+- of a compiled policy also: a choice teaches nothing, copies and saved policies continue alike, and machine code plays
+  as the same code does in Python.
+"""
+
+from __future__ import annotations
+
+import copy
+import random
+import tempfile
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from maskedbandits._numba.jit import INTERPRETED, interpret
+from maskedbandits._numba.state import digest
+from maskedbandits.corruption import Corruption, RandomizedResponse, expand_per_arm
+from maskedbandits.errors import UserError, WrongValueError, abbreviate, check_int
+from maskedbandits.math import rng
+from maskedbandits.policies import Policy, kernels, kind_of, make_policy
+from maskedbandits.policies.initial_state import rebuild_state
+from maskedbandits.policies.serialization import load_policy
+from maskedbandits.problems import Problem
+from maskedbandits.simulation import external
+from maskedbandits.simulation.external import ExternalPolicy, Factory
+
+__all__ = ["PolicyContractError", "check_policy"]
+
+STEPS_PER_ARM = 100  # of a run: in so many steps for each arm, each must have been chosen
+MIN_STEPS = 300
+MANY_ARMS = 40
+MAX_DELAY = 20  # steps
+LOST_SHARE = 0.5
+SEED = 20
+COMPETENT = 0.7  # a share of the best arm with which a policy has learned for sure
+FORGETFUL = 0.4  # a share of that share with which it has not
+
+
+class PolicyContractError(UserError, AssertionError):
+    """A policy broke its contract: what it did, why that matters, and what to do, in one line."""
+
+
+def check_policy(
+    policy: Factory | str | Policy,
+    arms: int = 3,
+    *,
+    corruption: Corruption | Sequence[Corruption] | None = None,
+    explores: bool = True,
+    **parameters: Any,
+) -> None:
+    """Check that your own policy keeps the contract of policies.
+
+    All runs have fixed seeds, so a policy passes always or never. A compiled policy is compiled once, in about ten
+    seconds.
+
+    Parameters
+    ----------
+    policy : callable, str or Policy
+        A function or class that `simulate` accepts, the name of a compiled policy, or a policy of `make_policy`.
+    arms : int, default 3
+        Number of arms. The policy is also tried with one arm and with 40, unless it takes no number of arms. A policy
+        of `make_policy` keeps its own number.
+    corruption : Corruption or sequence of Corruption, optional
+        The mask of the reports. By default that of epsilon 2.
+    explores : bool, default True
+        Whether every arm must be chosen within 100 steps for each arm, and within at least 300 steps, also if half of
+        the reports are lost.
+    **parameters
+        Parameters of a compiled policy that is given by name.
+
+    Raises
+    ------
+    PolicyContractError
+        If the policy breaks the contract.
+    UserError
+        If the arguments do not fit the policy.
+
+    Examples
+    --------
+    >>> class Explorer:
+    ...     def __init__(self, generator, arms):
+    ...         self.generator, self.arms = generator, arms
+    ...
+    ...     def choose(self):
+    ...         return self.generator.integers(self.arms)
+    ...
+    ...     def observe(self, arm, feedback):
+    ...         pass
+    >>> check_policy(Explorer)
+    >>> class Impatient(Explorer):
+    ...     def choose(self):
+    ...         return self.arms
+    >>> check_policy(Impatient)
+    Traceback (most recent call last):
+    ...
+    maskedbandits.testing.PolicyContractError: Impatient: choose() returned 3: return a whole number from 0 to 2
+
+    """
+    mask = RandomizedResponse.from_epsilon(2.0) if corruption is None else corruption
+    subject: PlainSubject | CompiledSubject
+    if isinstance(policy, Policy):
+        refuse_parameters(parameters)
+        arms, subject = policy.arms, CompiledSubject(policy, mask)
+    elif isinstance(policy, str):
+        arms = check_int("arms", arms)
+        subject = CompiledSubject(make_policy(policy, arms=arms, corruption=mask, **parameters), mask)
+    elif external.is_factory(policy):
+        refuse_parameters(parameters)
+        arms, subject = check_int("arms", arms), PlainSubject(policy, mask)
+    else:
+        wanted = "a function that builds a policy, the name of a compiled policy, or a policy of make_policy"
+        raise WrongValueError("policy", policy, wanted)
+    check_randomness(subject, arms)
+    check_reports(subject, arms, explores=explores)
+    check_numbers_of_arms(subject, arms)
+    if isinstance(subject, CompiledSubject):
+        check_learned_state(subject, arms)
+        check_machine_code(subject, arms)
+        check_copies(subject)
+
+
+def refuse_parameters(parameters: dict[str, Any]) -> None:
+    """Refuse parameters where the policy has its own already."""
+    if parameters:
+        raise UserError(f"{', '.join(parameters)}: parameters go with a name; build the policy with them instead")
+
+
+# Policies under test
+
+
+@dataclass(frozen=True)
+class PlainSubject:
+    """A function that builds policies in plain Python."""
+
+    factory: Factory
+    corruption: Corruption | Sequence[Corruption]
+
+    @property
+    def name(self) -> str:
+        """Name for messages."""
+        return external.get_name(self.factory)
+
+    @property
+    def takes_arms(self) -> bool:
+        """Whether it can be built for any number of arms."""
+        return "arms" in external.list_parameters(self.factory)
+
+    def build(self, arms: int, seed: int) -> ExternalPolicy:
+        """Return a fresh policy."""
+        problem = Problem([[0.5] * arms], [0], count_steps(arms), fit_corruption(self.corruption, arms))
+        try:
+            return external.build_policy(self.factory, problem, np.random.default_rng(seed))
+        except PolicyContractError:
+            raise
+        except UserError as error:
+            raise PolicyContractError(str(error)) from error
+
+
+class InterpretedPolicy:
+    """A compiled policy that plays in plain Python, where indices are checked."""
+
+    def __init__(self, state: Any) -> None:
+        self.state = state
+        self._choose, self._observe = interpret(kernels.choose_live), interpret(kernels.observe_live)
+
+    def choose(self) -> int:
+        """Return the arm to pull next."""
+        return int(self._choose(self.state))
+
+    def observe(self, arm: int, feedback: float) -> None:
+        """Take in a report."""
+        self._observe(self.state, arm, float(feedback))
+
+
+@dataclass(frozen=True)
+class CompiledSubject:
+    """A compiled policy."""
+
+    policy: Policy
+    corruption: Corruption | Sequence[Corruption]
+    takes_arms = True
+
+    @property
+    def name(self) -> str:
+        """Name for messages."""
+        return self.policy.name
+
+    def build_live(self, arms: int, seed: int) -> Policy:
+        """Return a fresh policy for live use."""
+        policy = self.policy
+        if arms == policy.arms:
+            state = rebuild_state(policy.kind, policy._parameters, policy._state)
+            return Policy(policy.kind, policy._given, state, rng.seed_words(seed))
+        mask = fit_corruption(self.corruption, arms)
+        return make_policy(kind_of(policy.name).name, arms=arms, corruption=mask, seed=seed, **policy._given)
+
+    def build(self, arms: int, seed: int) -> InterpretedPolicy:
+        """Return a fresh policy that is interpreted."""
+        with describe_failures(f"{self.name}: start()"):
+            return InterpretedPolicy(self.build_live(arms, seed)._state)
+
+
+Subject = PlainSubject | CompiledSubject
+
+
+def fit_corruption(corruption: Corruption | Sequence[Corruption], arms: int) -> Corruption | Sequence[Corruption]:
+    """Return the corruption for a number of arms: of a list with another length, the first one."""
+    if isinstance(corruption, Sequence) and len(corruption) != arms:
+        return corruption[0]
+    return corruption
+
+
+@contextmanager
+def describe_failures(what: str) -> Iterator[None]:
+    """Turn any error into one line that says what failed."""
+    try:
+        yield
+    except UserError:
+        raise
+    except Exception as error:
+        raise PolicyContractError(str(external.describe_failure(what, error))) from error
+
+
+# Runs
+
+
+def count_steps(arms: int) -> int:
+    """Return the number of steps of a run."""
+    return max(MIN_STEPS, STEPS_PER_ARM * arms)
+
+
+def report_at_once(generator: np.random.Generator, arm: int, count: int) -> int | None:
+    """Report before the next choice."""
+    return 0
+
+
+def report_late(generator: np.random.Generator, arm: int, count: int) -> int | None:
+    """Report after some steps, out of order."""
+    return int(generator.integers(1, MAX_DELAY))
+
+
+def lose_reports(generator: np.random.Generator, arm: int, count: int) -> int | None:
+    """Lose the first reports of each arm, and half of the others."""
+    return None if count < 2 or generator.random() < LOST_SHARE else 0
+
+
+Delay = Callable[[np.random.Generator, int, int], int | None]
+
+
+class Run:
+    """A run of a policy: the last arm is the best one by far."""
+
+    def __init__(
+        self, name: str, arms: int, corruption: Corruption | Sequence[Corruption], delay: Delay = report_at_once
+    ) -> None:
+        self.name, self.arms, self.delay = name, arms, delay
+        self.means = [each(0.05) for each in expand_per_arm(fit_corruption(corruption, arms), arms)]
+        self.means[-1] = expand_per_arm(fit_corruption(corruption, arms), arms)[-1](0.95)
+        self.world = np.random.default_rng(SEED)
+        self.counts = [0] * arms
+        self.step = 0
+        self.under_way: dict[int, list[tuple[int, float]]] = defaultdict(list)
+
+    def play(self, policy: ExternalPolicy, steps: int, number: Callable[[float], Any] = float) -> list[int]:
+        """Play steps, and return the arms; ``number`` is the type of reports."""
+        chosen = []
+        for _ in range(steps):
+            for arm, feedback in self.under_way.pop(self.step, ()):
+                with describe_failures(f"{self.name}: observe({arm}, {number(feedback)})"):
+                    policy.observe(arm, number(feedback))
+            chosen.append(self.choose(policy))
+            self._send_report(chosen[-1])
+            self.step += 1
+        return chosen
+
+    def _send_report(self, arm: int) -> None:
+        """Draw the report of a choice, and when it arrives."""
+        feedback = float(self.world.random() < self.means[arm])
+        delay = self.delay(self.world, arm, self.counts[arm])
+        self.counts[arm] += 1
+        if delay is not None:
+            self.under_way[self.step + 1 + delay].append((arm, feedback))
+
+    def choose(self, policy: ExternalPolicy) -> int:
+        """Return the arm that a policy chooses, checked."""
+        with describe_failures(f"{self.name}: choose()"):
+            arm = policy.choose()
+        is_number = isinstance(arm, int | np.integer) and not isinstance(arm, bool)
+        if not is_number or not 0 <= arm < self.arms:
+            raise PolicyContractError(
+                f"{self.name}: choose() returned {abbreviate(arm)}: return a whole number from 0 to {self.arms - 1}"
+            )
+        return int(arm)
+
+
+def play(
+    subject: Subject, arms: int, delay: Delay = report_at_once, number: Callable[[float], Any] = float
+) -> list[int]:
+    """Play a run of a fresh policy, and return the arms."""
+    policy = subject.build(arms, SEED)
+    return Run(subject.name, arms, subject.corruption, delay).play(policy, count_steps(arms), number)
+
+
+@contextmanager
+def global_seed(seed: int) -> Iterator[None]:
+    """Seed the generators that all code of a process shares; restore them afterwards."""
+    before = random.getstate(), np.random.get_state()  # noqa: NPY002 -- a policy may use it by mistake
+    random.seed(seed)
+    np.random.seed(seed)  # noqa: NPY002 -- as above
+    try:
+        yield
+    finally:
+        random.setstate(before[0])
+        np.random.set_state(before[1])  # noqa: NPY002 -- as above
+
+
+def global_state() -> str:
+    """Return the state of the generators that all code of a process shares."""
+    return repr((random.getstate(), [list(np.ravel(each)) for each in np.random.get_state()]))  # noqa: NPY002 -- as above
+
+
+# Checks
+
+
+def check_randomness(subject: Subject, arms: int) -> None:
+    """Check that a seed repeats a run, and that runs share nothing."""
+    name = subject.name
+    with global_seed(1):
+        first, second = subject.build(arms, SEED), subject.build(arms, SEED)
+        if first is second:
+            raise PolicyContractError(f"{name}: returned the same object for two runs: build a fresh one for each")
+        shared = copy_shared(first, second)
+        Run(name, arms, subject.corruption).play(first, count_steps(arms))
+        for key, before in shared.items():
+            if repr(getattr(first, key, None)) != before:
+                raise PolicyContractError(
+                    f"{name}: all objects share {key!r}, so runs disturb each other: create it in __init__"
+                )
+    with global_seed(1):
+        plays = play(subject, arms)
+    with global_seed(1):
+        if play(subject, arms) != plays:
+            raise PolicyContractError(
+                f"{name}: two runs with the same seed differ: draw all random numbers from the policy's generator, and "
+                "keep all state in the object"
+            )
+    with global_seed(2):
+        before = global_state()
+        if play(subject, arms) != plays:
+            raise PolicyContractError(
+                f"{name}: choices depend on the global state of random or numpy.random, which other code changes: draw "
+                "from the policy's generator"
+            )
+        if global_state() != before:
+            raise PolicyContractError(
+                f"{name}: changes the global state of random or numpy.random, which other code relies on: use the "
+                "policy's generator"
+            )
+
+
+def copy_shared(first: object, second: object) -> dict[str, str]:
+    """Return the lists, dictionaries, sets and arrays that two objects share, as texts by attribute."""
+    keys = {*getattr(first, "__dict__", ()), *(key for each in type(first).__mro__ for key in vars(each))}
+    shared = {}
+    for key in sorted(keys):
+        value = None if key.startswith("__") else getattr(first, key, None)
+        if isinstance(value, list | dict | set | bytearray | np.ndarray) and getattr(second, key, None) is value:
+            shared[key] = repr(value)
+    return shared
+
+
+def check_reports(subject: Subject, arms: int, *, explores: bool) -> None:
+    """Check that reports may have any type, come late, or not at all."""
+    name, steps = subject.name, count_steps(arms)
+    prompt = play(subject, arms)
+    if play(subject, arms, number=int) != prompt:
+        raise PolicyContractError(f"{name}: reports 1 and 1.0 lead to other choices: treat them alike, they are equal")
+    late, lost = play(subject, arms, report_late), play(subject, arms, lose_reports)
+    if explores:
+        for plays, words in ((prompt, ""), (lost, ", with half of the reports lost")):
+            for arm in sorted({*range(arms)} - {*plays}):
+                raise PolicyContractError(
+                    f"{name}: arm {arm} was not chosen in {steps} steps{words}: explore it, or give explores=False"
+                )
+    usual = share_of_best(prompt, arms)
+    if usual >= COMPETENT and share_of_best(late, arms) < FORGETFUL * usual:
+        raise PolicyContractError(
+            f"{name}: learns from prompt reports, and not from late ones: a report is for the arm given to observe, "
+            "not for the last choice"
+        )
+    if usual >= COMPETENT and share_of_best(lost, arms) < FORGETFUL * usual:
+        raise PolicyContractError(
+            f"{name}: neglects the best arm after reports were lost: do not wait for a report, and count pulls in "
+            "observe"
+        )
+
+
+def share_of_best(plays: list[int], arms: int) -> float:
+    """Return the share of the best arm in the second half of a run; 0 with a single arm."""
+    half = plays[len(plays) // 2 :]
+    return half.count(arms - 1) / len(half) if arms > 1 else 0.0
+
+
+def check_numbers_of_arms(subject: Subject, arms: int) -> None:
+    """Check that a policy plays with one arm and with many."""
+    for number in (1, MANY_ARMS) if subject.takes_arms else ():
+        words = f"{subject.name} with {number} arm{'s' * (number > 1)}"
+        try:
+            policy = subject.build(number, SEED)
+        except PolicyContractError as error:
+            raise PolicyContractError(f"{words}: {error}") from error
+        except UserError:  # its parameters are for this number of arms
+            continue
+        Run(words, number, subject.corruption).play(policy, 2 * MANY_ARMS)
+
+
+def check_learned_state(subject: CompiledSubject, arms: int) -> None:
+    """Check that a choice changes nothing that reports have taught."""
+    run, policy = Run(subject.name, arms, subject.corruption), subject.build(arms, SEED)
+    for _ in range(2 * MANY_ARMS):
+        before = digest(policy.state)
+        run.choose(policy)
+        if digest(policy.state) != before:
+            raise PolicyContractError(
+                f"{subject.name}: choose() changed what the policy has learned, so a lost report counts: change it in "
+                "observe, or declare it with scratch=True"
+            )
+        run.play(policy, 1)
+
+
+def check_machine_code(subject: CompiledSubject, arms: int) -> None:
+    """Check that machine code chooses and learns as the same code does in Python."""
+    if INTERPRETED:
+        return
+    live = subject.build_live(arms, SEED)
+    try:
+        live.entries.load()
+    except UserError:
+        raise
+    except Exception as error:
+        raise PolicyContractError(f"{subject.name}: cannot be compiled: {explain_compiler(error)}") from error
+    interpreted = subject.build(arms, SEED)
+    steps = count_steps(arms)
+    fast = Run(subject.name, arms, subject.corruption, report_late).play(live, steps)
+    slow = Run(subject.name, arms, subject.corruption, report_late).play(interpreted, steps)
+    if fast != slow or live.fold_digest() != digest(interpreted.state):
+        raise PolicyContractError(
+            f"{subject.name}: machine code and plain Python play differently: keep to numbers and the state's arrays, "
+            "and check that no integer overflows"
+        )
+
+
+def explain_compiler(error: Exception) -> str:
+    """Return the line of a compiler's error that says what is wrong."""
+    lines = [" ".join(line.split()) for line in str(error).splitlines()]
+    words = [line for line in lines if line and not line.startswith(("Failed in", "During:", "-", "File", "^"))]
+    return f"{words[0] if words else type(error).__name__}; see docs/extending.md for what kernels may use"
+
+
+def check_copies(subject: CompiledSubject) -> None:
+    """Check that a copy and a saved policy continue alike."""
+    policy = subject.build_live(subject.policy.arms, SEED)
+    arms = policy.arms
+    run = Run(subject.name, arms, subject.corruption)
+    run.play(policy, count_steps(arms))
+    others = {"a copy": copy.copy(policy)}
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "policy"
+        policy.save(path)
+        try:
+            others["a saved policy"] = load_policy(path, exact=True)
+        except UserError as error:
+            raise PolicyContractError(
+                f"{subject.name}: a saved policy cannot be loaded: its numbers leave the ranges of their declarations, "
+                f"or contradict them ({error})"
+            ) from error
+    before = run.counts.copy()
+    plays = continue_run(run, policy)
+    for words, other in others.items():
+        run.counts[:] = before
+        if continue_run(run, other) != plays:
+            raise PolicyContractError(
+                f"{subject.name}: {words} plays differently: keep all state in declared numbers and arrays"
+            )
+
+
+def continue_run(run: Run, policy: Policy) -> list[int]:
+    """Return the next choices, with the same reports each time."""
+    run.world, run.under_way = np.random.default_rng(SEED + 1), defaultdict(list)
+    return run.play(policy, MIN_STEPS)
