@@ -28,16 +28,16 @@ def test_policies_of_other_libraries_play(tmp_path: Path, fork_server: ForkServe
     done = fork_server.run("-c", use, folder=tmp_path)
     assert done.returncode == 0, done.stderr
     regrets = [float(line.rsplit(" ", 1)[1]) for line in done.stdout.splitlines()]
-    assert len(regrets) == 3
+    assert len(regrets) == 4
     assert 0 < regrets[0] < min(regrets[1:])
     policies = code("toml")[0]
     problem = 'runs = 2\nepsilons = [2]\n[[problems]]\nhorizon = 300\nmeans = [0.2, 0.8]\n[[policies]]\nname = "auto"\n'
     (tmp_path / "own.toml").write_text(problem + policies, encoding="utf-8")
-    (first, second) = load(tmp_path / "own.toml").tasks
-    assert (first.factory, second.label) == (None, "others:River (epsilon=0.1)")
-    before = source_of(second)
+    first, second, third = load(tmp_path / "own.toml").tasks
+    assert (first.factory, second.label, third.label) == (None, "others:Recent (epsilon=0.1)", "others:ucb")
+    before = [source_of(task) for task in (second, third)]
     (tmp_path / "others.py").write_text(others + "# changed", encoding="utf-8")
-    assert source_of(second) != before
+    assert all(source_of(task) != was for task, was in zip((second, third), before, strict=True))
     result = run(load(tmp_path / "own.toml"), tmp_path / "out", SilentWatcher(), command="")
     assert result.complete
 

@@ -19,6 +19,8 @@ __all__ = [
     "RandomizedResponse",
     "Simulation",
     "data",
+    "from_mabwiser",
+    "from_river",
     "load_contextual",
     "load_featured",
     "load_policy",
@@ -55,6 +57,8 @@ _MODULES = {
     "make_policy": "policies",
     "register_policy": "policies",
     "Simulation": "simulation.simulator",
+    "from_mabwiser": "simulation.adapters",
+    "from_river": "simulation.adapters",
     "simulate": "simulation.simulator",
 }
 
@@ -78,6 +82,8 @@ if TYPE_CHECKING:
     from maskedbandits.problems import ContextualProblem as ContextualProblem
     from maskedbandits.problems import FeaturedProblem as FeaturedProblem
     from maskedbandits.problems import Problem as Problem
+    from maskedbandits.simulation.adapters import from_mabwiser as from_mabwiser
+    from maskedbandits.simulation.adapters import from_river as from_river
     from maskedbandits.simulation.simulator import Simulation as Simulation
     from maskedbandits.simulation.simulator import simulate as simulate
 

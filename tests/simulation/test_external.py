@@ -151,6 +151,14 @@ def test_failure_is_one_line_with_cause(policy: Any, complaint: str) -> None:
     assert isinstance(caught.value.__cause__, (KeyError, TypeError))
 
 
+def test_user_error_of_factory_passes_with_its_name() -> None:
+    def choosy(generator: np.random.Generator, arms: int) -> Any:
+        raise UserError(f"{arms} arms are too few: give 3")
+
+    with pytest.raises(UserError, match=r"^choosy: 2 arms are too few: give 3$"):
+        simulate(PROBLEM, choosy, runs=1)
+
+
 def test_same_object_for_two_runs_is_refused() -> None:
     only = First(np.random.default_rng(0), 2)
     with pytest.raises(UserError, match="same object for two runs"):
