@@ -13,13 +13,14 @@ ROOT = Path(__file__).parent.parent
 INSTALL = "pip install 'maskedbandits[experiments]'"
 PLAIN = """
 import sys
-sys.modules |= dict.fromkeys(("matplotlib", "rich"))  # as if they were not installed
+sys.modules |= dict.fromkeys(("gymnasium", "mabwiser", "matplotlib", "rich", "river"))  # as if they were not installed
 import maskedbandits as mb
 mask = mb.RandomizedResponse.from_epsilon(1)
 policy = mb.make_policy("uniform", arms=2, corruption=mask)
 policy.observe(policy.choose(), 1)
 mb.privacy.Randomizer(1).bit(1)
 mb.theory.paper_window(1000, 2)
+mb.environment, mb.from_mabwiser, mb.from_river
 from maskedbandits import experiments
 from maskedbandits.experiments import results
 from maskedbandits.planner import plan, text
@@ -65,4 +66,6 @@ def test_extras_list_what_the_code_needs() -> None:
     assert tuple(extra) == extras.EXPERIMENTS
     parquet = [line.split(">=")[0] for line in project["optional-dependencies"]["parquet"]]
     assert tuple(parquet) == extras.PARQUET
+    gym = [line.split(">=")[0] for line in project["optional-dependencies"]["gym"]]
+    assert tuple(gym) == extras.GYM
     assert not {*extra} & {line.split(">=")[0] for line in project["dependencies"]}

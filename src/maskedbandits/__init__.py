@@ -19,6 +19,7 @@ __all__ = [
     "RandomizedResponse",
     "Simulation",
     "data",
+    "environment",
     "from_mabwiser",
     "from_river",
     "load_contextual",
@@ -57,6 +58,7 @@ _MODULES = {
     "make_policy": "policies",
     "register_policy": "policies",
     "Simulation": "simulation.simulator",
+    "environment": "simulation.environment",
     "from_mabwiser": "simulation.adapters",
     "from_river": "simulation.adapters",
     "simulate": "simulation.simulator",
@@ -84,6 +86,7 @@ if TYPE_CHECKING:
     from maskedbandits.problems import Problem as Problem
     from maskedbandits.simulation.adapters import from_mabwiser as from_mabwiser
     from maskedbandits.simulation.adapters import from_river as from_river
+    from maskedbandits.simulation.environment import environment as environment
     from maskedbandits.simulation.simulator import Simulation as Simulation
     from maskedbandits.simulation.simulator import simulate as simulate
 

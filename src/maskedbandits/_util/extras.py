@@ -9,6 +9,7 @@ EXPERIMENTS = ("matplotlib", "rich")  # the extra of that name in pyproject.toml
 PARQUET = ("pyarrow",)  # likewise
 SERVICE = ("httptools", "msgspec", "starlette", "uvicorn")  # likewise
 POSTGRES = ("psycopg",)  # likewise
+GYM = ("gymnasium",)  # likewise
 
 
 def list_missing(modules: Sequence[str] = EXPERIMENTS) -> list[str]:
