@@ -126,8 +126,8 @@ def check_policy(
     check_numbers_of_arms(subject, arms)
     if isinstance(subject, CompiledSubject):
         check_learned_state(subject, arms)
-        check_machine_code(subject, arms)
         check_copies(subject)
+        check_machine_code(subject, arms)
 
 
 def refuse_parameters(parameters: dict[str, Any]) -> None:
@@ -172,11 +172,15 @@ class InterpretedPolicy:
 
     def __init__(self, state: Any) -> None:
         self.state = state
-        self._choose, self._observe = interpret(kernels.choose_live), interpret(kernels.observe_live)
+        self._choose, self._observe = interpret(kernels.next_arm), interpret(kernels.observe_live)
+        self._wait = interpret(kernels.wait_live)
 
     def choose(self) -> int:
-        """Return the arm to pull next."""
-        return int(self._choose(self.state))
+        """Return the arm to pull next, whose report is pending from now on."""
+        arm = int(self._choose(self.state))
+        if 0 <= arm < self.state.scalars[0].arms:  # otherwise the caller complains
+            self._wait(self.state, arm, 1)
+        return arm
 
     def observe(self, arm: int, feedback: float) -> None:
         """Take in a report."""
@@ -207,6 +211,10 @@ class CompiledSubject:
 
     def build(self, arms: int, seed: int) -> InterpretedPolicy:
         """Return a fresh policy that is interpreted."""
+        if self.policy.kind.layout.origin.has_changed():
+            raise PolicyContractError(
+                f"{self.name}: values that its code refers to change while it plays: keep all state in its record"
+            )
         with describe_failures(f"{self.name}: start()"):
             return InterpretedPolicy(self.build_live(arms, seed)._state)
 
@@ -394,15 +402,15 @@ def check_reports(subject: Subject, arms: int, *, explores: bool) -> None:
                     f"{name}: arm {arm} was not chosen in {steps} steps{words}: explore it, or give explores=False"
                 )
     usual = share_of_best(prompt, arms)
-    if usual >= COMPETENT and share_of_best(late, arms) < FORGETFUL * usual:
-        raise PolicyContractError(
-            f"{name}: learns from prompt reports, and not from late ones: a report is for the arm given to observe, "
-            "not for the last choice"
-        )
     if usual >= COMPETENT and share_of_best(lost, arms) < FORGETFUL * usual:
         raise PolicyContractError(
             f"{name}: neglects the best arm after reports were lost: do not wait for a report, and count pulls in "
             "observe"
+        )
+    if usual >= COMPETENT and share_of_best(late, arms) < FORGETFUL * usual:
+        raise PolicyContractError(
+            f"{name}: learns from prompt reports, and not from late ones: a report is for the arm given to observe, "
+            "not for the last choice"
         )
 
 
@@ -470,10 +478,8 @@ def explain_compiler(error: Exception) -> str:
 
 def check_copies(subject: CompiledSubject) -> None:
     """Check that a copy and a saved policy continue alike."""
-    policy = subject.build_live(subject.policy.arms, SEED)
-    arms = policy.arms
-    run = Run(subject.name, arms, subject.corruption)
-    run.play(policy, count_steps(arms))
+    policy, arms = subject.build_live(subject.policy.arms, SEED), subject.policy.arms
+    Run(subject.name, arms, subject.corruption).play(InterpretedPolicy(policy._state), count_steps(arms))
     others = {"a copy": copy.copy(policy)}
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "policy"
@@ -482,20 +488,15 @@ def check_copies(subject: CompiledSubject) -> None:
             others["a saved policy"] = load_policy(path, exact=True)
         except UserError as error:
             raise PolicyContractError(
-                f"{subject.name}: a saved policy cannot be loaded: its numbers leave the ranges of their declarations, "
-                f"or contradict them ({error})"
+                f"{subject.name}: a saved policy cannot be loaded: keep its numbers in the ranges that it declares "
+                f"({error})"
             ) from error
-    before = run.counts.copy()
-    plays = continue_run(run, policy)
-    for words, other in others.items():
-        run.counts[:] = before
-        if continue_run(run, other) != plays:
+    plays = [
+        Run(subject.name, arms, subject.corruption).play(InterpretedPolicy(each._state), MIN_STEPS)
+        for each in (policy, *others.values())
+    ]
+    for words, other in zip(others, plays[1:], strict=True):
+        if other != plays[0]:
             raise PolicyContractError(
                 f"{subject.name}: {words} plays differently: keep all state in declared numbers and arrays"
             )
-
-
-def continue_run(run: Run, policy: Policy) -> list[int]:
-    """Return the next choices, with the same reports each time."""
-    run.world, run.under_way = np.random.default_rng(SEED + 1), defaultdict(list)
-    return run.play(policy, MIN_STEPS)

@@ -1,0 +1,357 @@
+"""The contract test passes sound policies, and names the fault of each broken one."""
+
+from __future__ import annotations
+
+import importlib
+import random
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+from maskedbandits import policies
+from maskedbandits.corruption import RandomizedResponse
+from maskedbandits.errors import UserError
+from maskedbandits.policies import make_policy, register_policy
+from maskedbandits.testing import PolicyContractError, check_policy
+
+MASK = RandomizedResponse.from_epsilon(2.0)
+
+# Policies in plain Python: a sound one, and one mutant for each clause of the contract.
+
+
+class Greedy:
+    """Sound: pulls the best arm, and now and then any."""
+
+    def __init__(self, generator: np.random.Generator, arms: int) -> None:
+        self.generator, self.arms = generator, arms
+        self.counts, self.sums = np.zeros(arms), np.zeros(arms)
+
+    def choose(self) -> Any:
+        if self.generator.random() < 0.1:
+            return int(self.generator.integers(self.arms))
+        return int(np.argmax(self.sums / np.maximum(self.counts, 1.0)))
+
+    def observe(self, arm: int, feedback: float) -> None:
+        self.counts[arm] += 1.0
+        self.sums[arm] += feedback
+
+
+class Unseeded(Greedy):
+    def __init__(self, generator: np.random.Generator, arms: int) -> None:
+        super().__init__(np.random.default_rng(), arms)
+
+
+class GlobalNumpy(Greedy):
+    def choose(self) -> int:
+        return int(np.random.randint(self.arms))  # noqa: NPY002 -- the fault
+
+
+class GlobalRandom(Greedy):
+    def choose(self) -> int:
+        return random.randrange(self.arms)
+
+
+class Reseeding(Greedy):
+    def choose(self) -> Any:
+        random.seed(1)
+        return super().choose()
+
+
+class SharedState(Greedy):
+    pulls: ClassVar[list[int]] = []
+
+    def observe(self, arm: int, feedback: float) -> None:
+        self.pulls.append(arm)
+
+
+PULLS: list[int] = []
+
+
+class ModuleState(Greedy):
+    def choose(self) -> int:
+        PULLS.append(0)
+        return len(PULLS) // 7 % self.arms
+
+
+class OneTooFar(Greedy):
+    def choose(self) -> Any:
+        return int(self.generator.integers(self.arms + 1))
+
+
+class FloatArm(Greedy):
+    def choose(self) -> Any:
+        return float(super().choose())
+
+
+class TruthArm(Greedy):
+    def choose(self) -> Any:
+        return True
+
+
+class CountsIntegers(Greedy):
+    def observe(self, arm: int, feedback: float) -> None:
+        super().observe(arm, 1.0 - feedback if type(feedback) is int else feedback)
+
+
+class LastChoice(Greedy):
+    last = 0
+
+    def choose(self) -> Any:
+        self.last = super().choose()
+        return self.last
+
+    def observe(self, arm: int, feedback: float) -> None:
+        super().observe(self.last, feedback)
+        if arm != self.last:
+            self.sums[self.last] = -self.counts[self.last]
+
+
+class ExpectsItsReport(Greedy):
+    def choose(self) -> Any:
+        self.expected = super().choose()
+        return self.expected
+
+    def observe(self, arm: int, feedback: float) -> None:
+        if arm != self.expected:
+            raise KeyError(arm)
+        super().observe(arm, feedback)
+
+
+class Waiting(Greedy):
+    """Pulls no arm again before its report has come."""
+
+    def __init__(self, generator: np.random.Generator, arms: int) -> None:
+        super().__init__(generator, arms)
+        self.pending = [False] * arms
+
+    def choose(self) -> Any:
+        scores = np.where(self.pending, -1.0, self.sums / np.maximum(self.counts, 1.0) + (self.counts == 0))
+        arm = int(np.argmax(scores)) if not all(self.pending) else 0
+        self.pending[arm] = True
+        return arm
+
+    def observe(self, arm: int, feedback: float) -> None:
+        super().observe(arm, feedback)
+        self.pending[arm] = False
+
+
+class Stubborn(Greedy):
+    def choose(self) -> Any:
+        return min(1, self.arms - 1)
+
+
+class NeedsTwoArms(Greedy):
+    def choose(self) -> Any:
+        return int(self.generator.integers(1, self.arms)) if self.generator.random() < 0.5 else 0
+
+
+class ThreeArms(Greedy):
+    def __init__(self, generator: np.random.Generator, arms: int) -> None:
+        super().__init__(generator, 3)
+
+
+class NoObserve:
+    def __init__(self, generator: np.random.Generator) -> None:
+        pass
+
+    def choose(self) -> int:
+        return 0
+
+
+class Failing(Greedy):
+    def __init__(self, generator: np.random.Generator, arms: int) -> None:
+        raise RuntimeError("no table")
+
+
+ONLY = Greedy(np.random.default_rng(0), 3)
+
+
+def same_object(generator: np.random.Generator) -> Greedy:
+    return ONLY
+
+
+PLAIN_MUTANTS: dict[Callable[..., Any], str] = {
+    Unseeded: "two runs with the same seed differ",
+    ModuleState: "two runs with the same seed differ",
+    GlobalNumpy: "depend on the global state",
+    GlobalRandom: "depend on the global state",
+    Reseeding: "changes the global state",
+    SharedState: "all objects share 'pulls'",
+    same_object: "the same object for two runs",
+    OneTooFar: "choose.. returned 3: return a whole number from 0 to 2",
+    FloatArm: "choose.. returned [0-2].0: return a whole number",
+    TruthArm: "choose.. returned True: return a whole number",
+    CountsIntegers: "reports 1 and 1.0",
+    LastChoice: "not from late ones",
+    ExpectsItsReport: r"observe\(\d, [01].0\) failed: KeyError.*test_testing.py, line",
+    Waiting: "after reports were lost",
+    Stubborn: "arm 0 was not chosen in 300 steps: explore it",
+    NeedsTwoArms: "with 1 arm: choose.. failed: ValueError",
+    ThreeArms: "with 1 arm: choose.. returned [12]",
+    NoObserve: "no observe()",
+    Failing: "Failing failed: RuntimeError: no table",
+}
+
+
+def test_sound_policy_in_plain_python_passes() -> None:
+    check_policy(Greedy)
+    check_policy(Greedy, arms=5, corruption=[MASK] * 5)
+    check_policy(lambda generator: Greedy(generator, 4), arms=4)
+
+
+@pytest.mark.parametrize("mutant", PLAIN_MUTANTS, ids=lambda mutant: mutant.__name__)
+def test_broken_policy_in_plain_python_is_caught(mutant: Callable[..., Any]) -> None:
+    with pytest.raises(PolicyContractError, match=PLAIN_MUTANTS[mutant]) as caught:
+        check_policy(mutant)
+    assert "\n" not in str(caught.value)
+    assert isinstance(caught.value, UserError | AssertionError)
+
+
+def test_policy_need_not_explore_if_it_says_so() -> None:
+    check_policy(Stubborn, explores=False)
+
+
+def test_global_random_numbers_are_restored() -> None:
+    random.seed(3)
+    expected = random.random()
+    random.seed(3)
+    check_policy(Greedy)
+    assert random.random() == expected
+
+
+@pytest.mark.parametrize(("policy", "complaint"), [(3, "policy = 3"), ("nothing", "no policy is called 'nothing'")])
+def test_misplaced_argument_is_refused(policy: Any, complaint: str) -> None:
+    with pytest.raises(UserError, match=complaint):
+        check_policy(policy)
+
+
+def test_parameters_without_a_name_are_refused() -> None:
+    for policy in (Greedy, make_policy("uniform", arms=2)):
+        with pytest.raises(UserError, match="share: parameters go with a name"):
+            check_policy(policy, share=0.1)
+
+
+# Compiled policies
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [
+        ("uniform", {}),
+        ("klucb-cf", {}),
+        ("sw-ts-cf", {"window": 200}),
+        ("glr-ucb-cf", {}),
+        ("exp3s", {"horizon": 1000, "changes": 2}),
+        ("auto", {}),
+    ],
+)
+def test_policy_of_this_package_passes(name: str, parameters: dict[str, Any]) -> None:
+    check_policy(name, **parameters)
+
+
+def test_built_policy_passes() -> None:
+    check_policy(make_policy("ucb-cf", arms=4, corruption=MASK, contamination=0.05))
+    check_policy(make_policy("oracle", arms=2, best=[0, 1], restarts=[0, 100]))
+
+
+COMPILED = """
+import numpy as np
+from maskedbandits._numba.jit import inlined, inner
+from maskedbandits._numba.state import Floats, array, record, variable
+from maskedbandits.math import rng
+from maskedbandits.policies.state import Arms, count_feedback
+
+SUMMARY = "explores at random"
+LEARNS_FROM = "masked feedback"
+
+
+@record
+class Policy(Arms):
+    "Its own numbers."
+
+    longest: int = variable(0)
+    best: Floats = array(lambda scalars: scalars.arms, least=0.0)
+
+
+@inner
+def choose(state):
+    scalars = state.scalars[0]
+    arm = min(int(rng.uniform(state.rng) * scalars.arms), scalars.arms - 1)
+    return arm
+
+
+@inlined
+def observe(state, arm, feedback):
+    count_feedback(state, arm, feedback)
+    state.scalars[0].longest += 1
+    state.best[arm] += feedback
+"""
+MUTANTS = {  # by name: what is replaced, by what, and the complaint
+    "one too far": ("scalars.arms - 1)", "scalars.arms - 1) + 1", "returned 3: return a whole number from 0 to 2"),
+    "beyond the array": ("state.best[arm] +=", "state.best[arm + 1] +=", "observe.* failed: IndexError"),
+    "three arms": ("state.best[arm] +=", "state.best[(arm + 2) % 3] +=", "with 1 arm: observe.* failed: IndexError"),
+    "learns when it chooses": (
+        "return arm",
+        "state.best[arm] += 1.0; return arm",
+        "changed what the policy has learned",
+    ),
+    "global numbers": ("rng.uniform(state.rng)", "np.random.random()", "depend on the global state"),
+    "out of range": ("variable(0)", "variable(0, most=100)", "a saved policy cannot be loaded"),
+    "hidden state": (
+        "    arm = min",
+        "    HIDDEN[0] += 1\n    arm = HIDDEN[0] // 400 % scalars.arms\n    return arm\n    arm = min",
+        "values that its code refers to change",
+    ),
+    "never explores": ("return arm", "return 0", "arm 1 was not chosen"),
+    "no loop over text": ("return arm", "return int(str(arm))[0]", "failed: TypeError"),
+    "cannot be compiled": ("return arm", "return [*{str(arm): arm}.values()][0]", "cannot be compiled: "),
+}
+
+
+@pytest.fixture
+def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], str]:
+    """Return a function that registers a policy with some code, and returns its name."""
+    monkeypatch.setattr(policies, "KINDS", dict(policies.KINDS))
+    monkeypatch.setattr("maskedbandits.policies.serialization.KINDS", policies.KINDS)
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def register(code: str) -> str:
+        (tmp_path / "under_test.py").write_text("HIDDEN = [0]\n" + code, encoding="utf-8")
+        sys.modules.pop("under_test", None)
+        register_policy("under-test", importlib.import_module("under_test"))
+        return "under-test"
+
+    return register
+
+
+@pytest.mark.parametrize("mutant", MUTANTS)
+def test_broken_compiled_policy_is_caught(mutant: str, load: Callable[[str], str]) -> None:
+    before, after, complaint = MUTANTS[mutant]
+    assert before in COMPILED
+    with pytest.raises(PolicyContractError, match=complaint) as caught:
+        check_policy(load(COMPILED.replace(before, after)))
+    assert re.fullmatch(r"[^\n]{1,400}", str(caught.value))
+
+
+OTHER_CODE = """
+from numba.extending import overload
+
+def last(arms): return arms - 1
+
+@overload(last)
+def compile_last(arms): return lambda arms: 0
+
+"""
+
+
+@pytest.mark.slow
+def test_machine_code_that_plays_differently_is_caught(load: Callable[[str], str]) -> None:
+    check_policy(load(COMPILED))
+    text = COMPILED.replace("    return arm", "    return last(scalars.arms) if arm == 1 else arm")
+    with pytest.raises(PolicyContractError, match="machine code and plain Python play differently"):
+        check_policy(load(OTHER_CODE + text), explores=False)
