@@ -18,6 +18,7 @@ __all__ = [
     "Problem",
     "RandomizedResponse",
     "Simulation",
+    "compare",
     "data",
     "environment",
     "from_mabwiser",
@@ -57,7 +58,8 @@ _MODULES = {
     "load_policy": "policies.serialization",
     "make_policy": "policies",
     "register_policy": "policies",
-    "Simulation": "simulation.simulator",
+    "Simulation": "simulation.results",
+    "compare": "simulation.comparison",
     "environment": "simulation.environment",
     "from_mabwiser": "simulation.adapters",
     "from_river": "simulation.adapters",
@@ -86,8 +88,9 @@ if TYPE_CHECKING:
     from maskedbandits.problems import Problem as Problem
     from maskedbandits.simulation.adapters import from_mabwiser as from_mabwiser
     from maskedbandits.simulation.adapters import from_river as from_river
+    from maskedbandits.simulation.comparison import compare as compare
     from maskedbandits.simulation.environment import environment as environment
-    from maskedbandits.simulation.simulator import Simulation as Simulation
+    from maskedbandits.simulation.results import Simulation as Simulation
     from maskedbandits.simulation.simulator import simulate as simulate
 
 

@@ -265,6 +265,11 @@ class Monotone:
                 f"g cannot be followed closer than {self.error:.1e}: is it continuous and strictly monotone on [0, 1]?"
             )
 
+    def __repr__(self) -> str:
+        name = getattr(self._g, "__name__", type(self._g).__name__)
+        direction = "increasing" if self.increasing else "decreasing"
+        return f"<Monotone: {name}, {direction} from {self(0.0):.4g} to {self(1.0):.4g}>"
+
     def _at(self, mean: float) -> float:
         """Return g at a mean, checked."""
         try:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from made_up import named, results
-from maskedbandits._util import extras
+from maskedbandits._util import extras, frames
 from maskedbandits.errors import UserError
 from maskedbandits.experiments import dataframe
 
@@ -105,7 +105,7 @@ def test_installed_frame_library_is_used(monkeypatch: pytest.MonkeyPatch) -> Non
             asked.append(name)
             raise ImportError(name)
 
-    monkeypatch.setattr(dataframe, "importlib", Library)
+    monkeypatch.setattr(frames, "importlib", Library)
     for absent in ((), ("pandas",)):
         monkeypatch.setattr(extras, "find_spec", lambda module, absent=absent: None if module in absent else 1)
         with pytest.raises(ImportError):

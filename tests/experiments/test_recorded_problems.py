@@ -9,9 +9,9 @@ from maskedbandits import data, experiments, report
 from maskedbandits.data import cache
 from maskedbandits.experiments import results
 from maskedbandits.experiments.cache_key import build_specs
-from maskedbandits.experiments.policy_spec import WINDOW_RULES
 from maskedbandits.experiments.progress_bar import SilentWatcher
 from maskedbandits.problems import Log, Replay
+from maskedbandits.simulation.defaults import WINDOW_RULES
 
 ROUNDS = "day,tea,cake\n" + "".join(f"2020-01-{day:02},{day % 2},{int(day > 5)}\n" for day in range(1, 21))
 LOG = "day,what,liked\n" + "".join(

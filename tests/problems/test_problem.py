@@ -164,3 +164,21 @@ class TestDrifts:
     def test_means_that_never_move_do_not_drift(self) -> None:
         assert not Problem([[0.5, 0.4]] * 100, range(100), 1000, RR).drifts
         assert not Problem([0.5, 0.4], [0], 1000, RR).drifts
+
+
+@pytest.mark.parametrize(
+    ("problem", "text"),
+    [
+        (
+            Problem([[0.1, 0.2], [0.2, 0.1]], [0, 5], 2000, RandomizedResponse(0.9, 0.8)),
+            "<Problem: 2 arms, 2 segments, horizon 2,000, RandomizedResponse(p00=0.9, p11=0.8)>",
+        ),
+        (
+            Problem([0.1, 0.2], [0], 9, [RandomizedResponse(0.9, 0.8), RandomizedResponse(0.8, 0.8)]),
+            "<Problem: 2 arms, 1 segment, horizon 9, 2 different masks>",
+        ),
+        (mb.ContextualProblem([[0.1], [0.2]], [0], 9), "<ContextualProblem: 1 arm, 2 groups, 1 segment, horizon 9>"),
+    ],
+)
+def test_problem_is_described_in_one_line(problem: Any, text: str) -> None:
+    assert repr(problem) == text

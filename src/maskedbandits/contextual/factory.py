@@ -1,5 +1,7 @@
 """The factory of contextual policies: groups, kinds of answers, and pooling."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any

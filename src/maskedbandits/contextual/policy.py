@@ -3,6 +3,8 @@
 To every group an answer looks like the feedback of a corrupt bandit (``masks.py``), so any policy can learn from it.
 """
 
+from __future__ import annotations
+
 import copy
 import hashlib
 import os
@@ -575,14 +577,14 @@ class Contextual:
         for key in LEARNED:
             getattr(self._grains, key)[:] = learned[key]
 
-    def __copy__(self) -> "Contextual":
+    def __copy__(self) -> Contextual:
         state, learned, signs = self.snapshot()
         each = [with_state(policy, select_state(state, index)) for index, policy in enumerate(self._policies)]
         new = Contextual(each, self.epsilon, self.grouping, self.known_shares, signs)
         new.restore(learned)
         return new
 
-    def __deepcopy__(self, memo: Any) -> "Contextual":
+    def __deepcopy__(self, memo: Any) -> Contextual:
         return self.__copy__()
 
     def __reduce__(self) -> Any:

@@ -25,13 +25,11 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from maskedbandits._util import extras
-from maskedbandits.errors import UserError, suggest_nearest
+from maskedbandits._util import extras, frames
 from maskedbandits.experiments.canonical_json import encode_canonical
 from maskedbandits.experiments.results import Cell
 
 COLUMNS = ("problem", "epsilon", "policy", "label", "parameters", "run", "checkpoint", "regret")
-LIBRARIES = ("pandas", "polars")
 
 
 def constant_columns(cell: Cell) -> tuple[str, float | None, str, str, str]:
@@ -78,19 +76,8 @@ def build_columns(cells: Sequence[Cell], groups: int) -> dict[str, NDArray[Any]]
 
 def build_frame(cells: Sequence[Cell], library: str | None = None) -> Any:
     """Return the table as a data frame of a library, by default the first that is installed."""
-    if library is not None and library not in LIBRARIES:
-        raise UserError(f"no frames of {library!r}{suggest_nearest(library, LIBRARIES)}")
-    installed = [name for name in LIBRARIES if not extras.list_missing([name]) and library in (None, name)]
-    if not installed:
-        raise UserError(f"a frame needs {library or 'pandas or polars'}: pip install {library or 'pandas'}")
-    table = build_columns(cells, max_groups(cells))
-    if installed[0] == "pandas":
-        return importlib.import_module("pandas").DataFrame(table)
-    polars = importlib.import_module("polars")
-    texts = {name: table[name].tolist() for name in COLUMNS if table[name].dtype == np.object_}
-    frame = polars.DataFrame({**table, **texts})
     nullable = ["epsilon", *column_names(max_groups(cells))[len(COLUMNS) :]]
-    return frame.with_columns(polars.col(name).fill_nan(None) for name in nullable)
+    return frames.build_frame(build_columns(cells, max_groups(cells)), library, nullable)
 
 
 def csv_rows(cells: Sequence[Cell]) -> Iterator[bytes]:

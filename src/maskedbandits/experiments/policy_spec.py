@@ -13,14 +13,13 @@ by the rule that chooses it. On a problem with groups a policy also takes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from maskedbandits import theory
 from maskedbandits.contextual import check_contextual
 from maskedbandits.errors import LARGEST, suggest_nearest
 from maskedbandits.experiments.grid import expand_grid
@@ -30,32 +29,12 @@ from maskedbandits.experiments.toml_table import TomlTable, format_value
 from maskedbandits.policies import KINDS, check_policy, kind_of, names
 from maskedbandits.problems import ContextualProblem, Log, Problem
 from maskedbandits.simulation import external
+from maskedbandits.simulation.defaults import WINDOW_RULES, best_fixed_arm, choose_window, fill_defaults
 from maskedbandits.simulation.external import Factory, NamedFactory
 
 QUERY_KEYS = ("pool", "answers", "shares")  # what a policy is given about its questions to groups
 GROUP_KEYS = ("context", *QUERY_KEYS)
 GROUP_FACTS = ("horizon", "restarts")  # facts of a problem that the policy of each group may require
-
-# Each rule gets the problem in the steps that a policy plays, and the exploration constant.
-WINDOW_RULES: dict[str, Callable[[Problem, float], int]] = {
-    "paper": lambda problem, c: theory.paper_window(problem.horizon, problem.segments),
-    "lambert": lambda problem, c: theory.lambert_window(problem.horizon, problem.segments),
-    "corrected": theory.corrected_window,
-    "variation": lambda problem, c: theory.variation_window(
-        problem.horizon, problem.arms, problem.variation, [g(1.0) - g(0.0) for g in problem.corruption], c=c
-    ),
-}
-
-# Parameters of policies that follow from the condition.
-FACTS: dict[str, Callable[[Condition], Any]] = {
-    "horizon": lambda condition: condition.averaged_problem.horizon,
-    "restarts": lambda condition: condition.averaged_problem.starts.tolist(),
-    "best": lambda condition: condition.averaged_problem.best_arms.tolist(),
-    "variation": lambda condition: condition.averaged_problem.variation,
-    # of the best arm, the first one included: the hardness of Auer et al. 2002
-    "changes": lambda condition: 1 + int(np.count_nonzero(np.diff(condition.averaged_problem.best_arms))),
-    "epsilon": lambda condition: condition.epsilon,
-}
 
 
 @dataclass(frozen=True)
@@ -199,7 +178,7 @@ def build_task(table: TomlTable, label: str, condition: Condition) -> Task:
         raise table.error("window", f"expected a whole number, {', '.join(WINDOW_RULES)}, got {format_value(rule)}")
     if given.get("best") == "fixed":
         given |= {"best": [best_fixed_arm(problem)], "restarts": [0]}
-    parameters = given | fill_defaults(name, given, condition)
+    parameters = given | fill_defaults(name, given, problem, condition.epsilon)
     try:
         if isinstance(rule, str):
             parameters["window"] = choose_window(rule, name, parameters, problem)
@@ -212,11 +191,6 @@ def build_task(table: TomlTable, label: str, condition: Condition) -> Task:
     return Task(condition, name, label, parameters, rule if isinstance(rule, str) else None, own=own)
 
 
-def best_fixed_arm(problem: Problem) -> int:
-    """Return the arm that is best over the whole horizon; the first one of several."""
-    return int((problem.lengths @ problem.means).argmax())
-
-
 def build_factory(table: TomlTable, given: dict[str, Any], problem: Problem | ContextualProblem) -> NamedFactory:
     """Return the factory of a policy from outside, after a check that it accepts its parameters."""
     if isinstance(problem, ContextualProblem):
@@ -227,30 +201,6 @@ def build_factory(table: TomlTable, given: dict[str, Any], problem: Problem | Co
     except ValueError as error:
         raise table.error("name", str(error)) from error
     return factory
-
-
-def choose_window(rule: str, name: str, parameters: Mapping[str, Any], problem: Problem) -> int:
-    """Return the window that a rule chooses for a policy; on a log, in rows."""
-    known = KINDS[name].parameters
-    c = parameters.get("c", known["c"].default if "c" in known else 3.0)
-    return WINDOW_RULES[rule](problem.as_played(), c) * problem.rows_per_play
-
-
-def fill_defaults(name: str, given: Mapping[str, Any], condition: Condition) -> dict[str, Any]:
-    """Return the parameters that the policy requires, the file leaves out and the problem knows."""
-    filled = {}
-    for key, parameter in KINDS[name].parameters.items():
-        wanted = key not in given and key in FACTS and (parameter.required or key == "changes")
-        if key == "horizon" and given.get("restarts") == "doubling":
-            wanted = False  # the doubling trick is for an unknown horizon
-        if key == "best" and "restarts" in given:
-            wanted = False  # the file's segments are not the problem's
-        if wanted and (value := FACTS[key](condition)) is not None:
-            filled[key] = value
-    spread = condition.averaged_problem.spread
-    if spread is not None and "sigma" in KINDS[name].parameters and "sigma" not in given:
-        filled["sigma"] = spread.sigma  # under noise it depends on the rewards, too
-    return filled
 
 
 # Policies on problems with groups

@@ -21,11 +21,11 @@ from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtrit
 
 from maskedbandits._util.cached_property import lockfree_cached_property
 from maskedbandits._util.files import MAX_DESCRIPTION_BYTES, MAX_HEADER_BYTES, archive, refuse_more, unpacked_sizes
 from maskedbandits._util.files import write_whole as write_whole
+from maskedbandits._util.intervals import mean_half_width
 from maskedbandits.errors import DAMAGED, UserError, abbreviate, check_number
 from maskedbandits.experiments import validation
 from maskedbandits.experiments.canonical_json import encode_canonical, to_plain
@@ -38,15 +38,6 @@ ARRAYS, OPTIONAL_ARRAYS = validation.ARRAYS, validation.OPTIONAL_ARRAYS
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-
-
-def half_width(samples: Floats | Ints) -> Floats:
-    """Return half the width of the 95 % interval of each column's mean (Student's t); NaN with a single row."""
-    count = len(samples)
-    if count < 2:
-        return np.full(samples.shape[1:], math.nan)
-    spread = samples.std(axis=0, ddof=1) / math.sqrt(count)
-    return np.asarray(stdtrit(count - 1, 0.975) * spread, dtype=np.float64)
 
 
 @dataclass(frozen=True)
@@ -176,7 +167,7 @@ class Cell:
     def final_group_regret(self) -> tuple[Floats, Floats]:
         """(G,) mean regret of each group at the horizon, and half the width of its 95 % interval."""
         last = np.asarray(self.outcome.group_regret)[:, -1]
-        return np.asarray(last.mean(axis=0)), half_width(last)
+        return np.asarray(last.mean(axis=0)), mean_half_width(last)
 
     @lockfree_cached_property
     def drifts(self) -> bool:
@@ -202,7 +193,7 @@ class Cell:
     @lockfree_cached_property
     def half_width(self) -> Floats:
         """Half the width of the 95 % interval of the mean regret (Student's t); NaN with a single run."""
-        return half_width(self.outcome.regret)
+        return mean_half_width(self.outcome.regret)
 
     @property
     def suboptimal_share(self) -> float:

@@ -1,5 +1,7 @@
 """The policy over features that a user holds."""
 
+from __future__ import annotations
+
 import copy
 import threading
 from collections.abc import Mapping
@@ -34,7 +36,7 @@ def make_featured(
     corruption: RandomizedResponse,
     seed: int | None = None,
     **parameters: Any,
-) -> "Featured":
+) -> Featured:
     """Return a new policy over features.
 
     Features are public numbers that come with each decision, such as the time of day. Let one of them be a constant 1.
@@ -214,12 +216,12 @@ class Featured:
         """Return the initial state of a policy of this kind. Internal: the simulator plays it."""
         return build_state(self.name, self.arms, self.features, self.corruption, dict(self.parameters))
 
-    def __copy__(self) -> "Featured":
+    def __copy__(self) -> Featured:
         with self._lock:
             state = type(self._state)(*(copy.copy(each) for each in self._state))
         return Featured(self.name, self.corruption, dict(self.parameters), state, state.rng.copy())
 
-    def __deepcopy__(self, memo: Any) -> "Featured":
+    def __deepcopy__(self, memo: Any) -> Featured:
         return self.__copy__()
 
     def __reduce__(self) -> Any:

@@ -15,12 +15,11 @@ import numpy as np
 
 from maskedbandits.corruption import IDENTITY, Corruption
 from maskedbandits.errors import LARGEST, UserError, WrongValueError, check_int, check_number
-from maskedbandits.experiments.policy_spec import choose_window, fill_defaults
-from maskedbandits.experiments.problem_spec import Condition
 from maskedbandits.policies import Policy, check_policy, kind_of, make_policy
 from maskedbandits.privacy import Randomizer
 from maskedbandits.problems import Problem, one_ahead
 from maskedbandits.problems.problem import check_arm_count
+from maskedbandits.simulation.defaults import choose_window, fill_defaults
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0)  # by default; no privacy is always added
 MIN_EPSILON, MAX_EPSILON = 0.01, 16.0  # below, reports are noise at any audience; above, they hide nothing
@@ -125,7 +124,7 @@ class PlanInputs:
 
     def list_parameters(self, epsilon: float, expected: Problem) -> dict[str, Any]:
         """Return the parameters that the policy requires, as they follow from the inputs."""
-        parameters = fill_defaults(self.policy, {}, Condition("the plan", epsilon, expected, (), {}))
+        parameters = fill_defaults(self.policy, {}, expected, epsilon)
         known = kind_of(self.policy).parameters
         if "window" in known and known["window"].required:
             parameters["window"] = max(self.arms, choose_window("corrected", self.policy, parameters, expected))

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
-from maskedbandits.experiments.results import half_width
+from maskedbandits._util.intervals import mean_half_width
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -56,7 +56,7 @@ class Settling:
 
 def estimate(samples: Floats) -> Estimate:
     """Return the mean of samples with its 95 % interval (Student's t)."""
-    mean, half = float(samples.mean()), float(half_width(samples))
+    mean, half = float(samples.mean()), float(mean_half_width(samples))
     return Estimate(mean, mean - half, mean + half)
 
 

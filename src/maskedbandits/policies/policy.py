@@ -1,5 +1,7 @@
 """The policy that a user holds: it chooses arms, takes in reports, and answers questions about its state."""
 
+from __future__ import annotations
+
 import copy
 import threading
 from collections.abc import Mapping, Sequence
@@ -608,11 +610,11 @@ class Policy:
 
         serialization.save(self, path)
 
-    def __copy__(self) -> "Policy":
+    def __copy__(self) -> Policy:
         state = self._snapshot()
         return Policy(self._kind, self._given, state, state.rng.copy(), fresh=False)
 
-    def __deepcopy__(self, memo: Any) -> "Policy":
+    def __deepcopy__(self, memo: Any) -> Policy:
         return self.__copy__()
 
     def __reduce__(self) -> Any:
@@ -620,7 +622,7 @@ class Policy:
 
         return serialization.loads, (serialization.dumps(self),)
 
-    def for_log(self, pace: float) -> "tuple[Policy, Ints]":
+    def for_log(self, pace: float) -> tuple[Policy, Ints]:
         """Return a fresh copy for a log that plays one row in ``pace``, and the rows where segments begin.
 
         Internal: the simulator replays logs with it.

@@ -111,6 +111,11 @@ class GroupQuery:
             raise UserError("parts are numbered from 0 on, none is left out, and every group is in one: these are not")
         return numbers
 
+    def __repr__(self) -> str:
+        arms = ", ".join(map(str, self.table[:8])) + (", ..." if self.groups > 8 else "")
+        asks = "one bit" if self.signs is not None else f"one of {self.answers} answers"
+        return f"<GroupQuery: {self.groups} groups, arms ({arms}), {asks}, epsilon {float(self.epsilon):g}>"
+
     @property
     def groups(self) -> int:
         """Number of groups, G."""

@@ -1,5 +1,7 @@
 """Problems with groups: each group of visitors has its own means, and group membership is private."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -9,7 +11,15 @@ from numpy.typing import ArrayLike, NDArray
 from maskedbandits import _validation
 from maskedbandits.corruption import RandomizedResponse, expand_per_arm
 from maskedbandits.errors import LARGEST, UserError, abbreviate, check_int
-from maskedbandits.problems.problem import Floats, Ints, Problem, Rows, check_starts, compute_feedback_means
+from maskedbandits.problems.problem import (
+    Floats,
+    Ints,
+    Problem,
+    Rows,
+    check_starts,
+    compute_feedback_means,
+    describe_size,
+)
 
 MAX_MEANS = 1 << 20
 
@@ -122,6 +132,10 @@ class ContextualProblem:
     def gaps(self) -> NDArray[np.float64]:
         """Cost of a pull of each arm in each group and segment, (L, G, K)."""
         return np.asarray(self.best[:, :, None] - self.means)
+
+    def __repr__(self) -> str:
+        groups = f"{self.groups:,} group{'s' * (self.groups != 1)}"
+        return f"<ContextualProblem: {describe_size(self.arms, self.segments, self.horizon, groups)}>"
 
     @property
     def columns(self) -> int:

@@ -1,5 +1,7 @@
 """Problems with features: the best arm depends on public features of the visitor, and rewards are masked."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from maskedbandits import _validation
 from maskedbandits.corruption import RandomizedResponse
 from maskedbandits.errors import LARGEST, UserError, abbreviate, check_int
-from maskedbandits.problems.problem import Ints, check_starts
+from maskedbandits.problems.problem import Ints, check_starts, describe_size
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +72,12 @@ class FeaturedProblem:
             array.flags.writeable = False
         for name, value in (("weights", block), ("starts", begins), ("horizon", steps), ("corruption", corruption)):
             object.__setattr__(self, name, value)
+
+    def __repr__(self) -> str:
+        features = f"{self.features:,} feature{'s' * (self.features != 1)}"
+        return (
+            f"<FeaturedProblem: {describe_size(self.arms, self.segments, self.horizon, features)}, {self.corruption!r}>"
+        )
 
     @property
     def segments(self) -> int:

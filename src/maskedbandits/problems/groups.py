@@ -5,6 +5,8 @@ little in every group. Both draw again in every segment, and segments have equal
 of every group is ahead of the others by at least that much.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 
 import numpy as np

@@ -1,5 +1,7 @@
 """Problems: the means of the arms, the times at which they change, the horizon, and the corruption of feedback."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
@@ -9,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from maskedbandits import _validation
 from maskedbandits.corruption import IDENTITY, Corruption, RandomizedResponse, expand_per_arm
-from maskedbandits.errors import LARGEST, UserError, check_int, check_number
+from maskedbandits.errors import LARGEST, UserError, abbreviate, check_int, check_number
 from maskedbandits.noise import Noise, Spread, compute_spread
 from maskedbandits.problems.rewards import Gaussian, Rewards, check_rewards
 
@@ -29,6 +31,13 @@ class Rows(NamedTuple):
     seen: Floats  # the mean of what the policy sees
     lost: Floats  # the cost of a pull
     worse: NDArray[np.bool_]  # whether another arm is better
+
+
+def describe_size(arms: int, segments: int, horizon: int, *more: str) -> str:
+    """Return the number of arms, more facts, the number of segments and the horizon as text."""
+    counted = (f"{count:,} {word}{'s' * (count != 1)}" for count, word in ((arms, "arm"), (segments, "segment")))
+    first, second = counted
+    return ", ".join([first, *more, second, f"horizon {horizon:,}"])
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,6 +143,11 @@ class Problem:
                 value.flags.writeable = False
             object.__setattr__(self, name, value)
 
+    def __repr__(self) -> str:
+        masks = list(dict.fromkeys(map(abbreviate, self.corruption)))
+        mask = masks[0] if len(masks) == 1 else f"{len(masks)} different masks"
+        return f"<{type(self).__name__}: {describe_size(self.arms, self.segments, self.horizon)}, {mask}>"
+
     @property
     def arms(self) -> int:
         """Number of arms, K."""
@@ -164,7 +178,7 @@ class Problem:
         """Number of steps that a policy is expected to play: the horizon except for a ``Log``."""
         return count_plays(self.horizon, self.rows_per_play)
 
-    def as_played(self) -> "Problem":
+    def as_played(self) -> Problem:
         """Return the problem in steps that a policy plays: itself, except for a ``Log``.
 
         Returns
@@ -248,11 +262,11 @@ class Problem:
     def from_function(
         means_at: Callable[[int], ArrayLike],
         horizon: int,
-        corruption: "Corruption | Sequence[Corruption]",
+        corruption: Corruption | Sequence[Corruption],
         *,
         resolution: int | None = None,
         rewards: Rewards | str = "bernoulli",
-    ) -> "Problem":
+    ) -> Problem:
         """Build a problem whose means are a function of time.
 
         Parameters
@@ -293,8 +307,8 @@ class Problem:
 
     @staticmethod
     def replay(
-        outcomes: ArrayLike, corruption: "Corruption | Sequence[Corruption]" = IDENTITY, *, periods: int | ArrayLike = 1
-    ) -> "Replay":
+        outcomes: ArrayLike, corruption: Corruption | Sequence[Corruption] = IDENTITY, *, periods: int | ArrayLike = 1
+    ) -> Replay:
         """Build a problem from recorded rounds in which the outcome of every arm is known.
 
         Parameters
@@ -331,11 +345,11 @@ class Problem:
     def replay_log(
         chosen: ArrayLike,
         rewards: ArrayLike,
-        corruption: "Corruption | Sequence[Corruption]" = IDENTITY,
+        corruption: Corruption | Sequence[Corruption] = IDENTITY,
         *,
         arms: int | None = None,
         periods: int | ArrayLike = 1,
-    ) -> "Log":
+    ) -> Log:
         """Build a problem from a log with one uniformly random arm and its reward in each round.
 
         Parameters

@@ -15,6 +15,8 @@ Every time of a log is a row: its horizon, the starts of periods, and times that
 (``policies/log_times.py``).
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -27,7 +29,7 @@ from maskedbandits.errors import UserError, check_int
 from maskedbandits.problems.problem import Floats, Ints, Problem, Rows, check_arm_count, compute_feedback_means
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Replay(Problem):
     """Recorded rounds in which the outcome of every arm is known; see ``Problem.replay``.
 
@@ -124,7 +126,7 @@ class Replay(Problem):
         return int(self.outcomes.sum(axis=0).argmax())
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Log(Problem):
     """A log with one uniformly random arm and its reward in each round; see ``Problem.replay_log``.
 

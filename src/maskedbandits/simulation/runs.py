@@ -35,63 +35,13 @@ from maskedbandits.simulation.kernels import (
     advance_noisy,
     describe_feedback,
 )
+from maskedbandits.simulation.results import Simulation
 
 STEPS_PER_CALL = 1 << 18  # between two checks for a stop; some hundredths of a second
 # Cached bounds of a long run: they fit the processor's cache, and nearly all lookups hit.
 MAX_MEMO_ENTRIES = 1 << 16
 MAX_SEEDED_RUNS = 64  # seeded before the first is played; in a row this takes a third of the time
 PROGRESS_INTERVAL_S = 0.1  # between two reports of progress
-
-
-@dataclass(frozen=True, eq=False)
-class Simulation:
-    """Results of a simulation, run by run.
-
-    For a problem with groups, the last axis K of pulls becomes two axes, (G, K).
-
-    Attributes
-    ----------
-    times : ndarray, shape (C,)
-        Steps played at each checkpoint; for a log, rows read.
-    regret : ndarray, shape (runs, C)
-        Cumulative pseudo-regret at each checkpoint.
-    pulls : ndarray, shape (runs, K)
-        Pulls of each arm.
-    suboptimal_pulls : ndarray, shape (runs, K)
-        Pulls of each arm while another was better.
-    pulls_over_time : ndarray, shape (C, K)
-        Pulls up to each checkpoint, summed over all runs.
-    seconds : float
-        Wall-clock time of all runs.
-    kernel_seconds : float
-        CPU time of the steps themselves, summed over threads.
-    group_regret : ndarray, shape (runs, C, G), or None
-        Cumulative pseudo-regret of each group; None for a problem without groups.
-
-    Examples
-    --------
-    >>> from maskedbandits import Problem, RandomizedResponse, simulate
-    >>> problem = Problem([0.9, 0.4], [0], 100, RandomizedResponse(0.9, 0.9))
-    >>> class LastArm:
-    ...     def choose(self):
-    ...         return 1
-    ...
-    ...     def observe(self, arm, feedback):
-    ...         pass
-    >>> result = simulate(problem, lambda generator: LastArm(), runs=3, checkpoints=4)
-    >>> result.times.tolist(), result.regret.shape
-    ([25, 50, 75, 100], (3, 4))
-
-    """
-
-    times: NDArray[np.int64]
-    regret: NDArray[np.float64]
-    pulls: NDArray[np.int64]
-    suboptimal_pulls: NDArray[np.int64]
-    pulls_over_time: NDArray[np.int64]
-    seconds: float
-    kernel_seconds: float = 0.0
-    group_regret: NDArray[np.float64] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,6 +54,7 @@ class Order:
     times: NDArray[np.int64]
     delay: Delay | None = None
     first_run: int = 0
+    policy: str = ""  # its name in results
 
     @property
     def steps(self) -> int:
@@ -156,7 +107,9 @@ class Runs(ABC):
             pulls, suboptimal, over_time = (
                 each.reshape(*each.shape[:-1], *shape) for each in (pulls, suboptimal, over_time)
             )
-        return Simulation(self.times, self.regret, pulls, suboptimal, over_time, seconds, spent, lost)
+        return Simulation(
+            self.times, self.regret, pulls, suboptimal, over_time, seconds, spent, lost, self.order.policy
+        )
 
     def _play_here(self, show: Progress) -> None:
         """Play all runs in this thread: starting another takes as long as a short run."""

@@ -1,8 +1,11 @@
 """Simulation: play a policy on a problem many times, in threads, and count regret and pulls."""
 
+from __future__ import annotations
+
+import inspect
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -12,13 +15,14 @@ from numpy.typing import ArrayLike, NDArray
 from maskedbandits import _validation
 from maskedbandits._util.progress import Progress, show_progress
 from maskedbandits.contextual import Contextual
-from maskedbandits.errors import UserError, WrongValueError, abbreviate, check_int
+from maskedbandits.errors import UserError, WrongValueError, abbreviate, check_int, suggest_nearest
 from maskedbandits.features import Featured
-from maskedbandits.policies import Policy, kind_of, make_policy
+from maskedbandits.policies import Policy, kind_of
 from maskedbandits.problems import ContextualProblem, FeaturedProblem, Gaussian, Log, Problem
-from maskedbandits.simulation import delays, external
+from maskedbandits.simulation import defaults, delays, external
 from maskedbandits.simulation.external import Factory
-from maskedbandits.simulation.runs import Batch, FeaturedBatch, Order, Simulation, check_result_size
+from maskedbandits.simulation.results import Simulation
+from maskedbandits.simulation.runs import Batch, FeaturedBatch, Order, check_result_size
 
 __all__ = ["Simulation", "count_cores", "get_ready", "prepare_runs", "simulate"]
 
@@ -36,6 +40,7 @@ def simulate(
     first_run: int = 0,
     threads: int | None = None,
     progress: Progress | bool | None = None,
+    **parameters: Any,
 ) -> Simulation:
     """Play a fresh copy of a policy on a problem, in independent runs.
 
@@ -49,7 +54,8 @@ def simulate(
         The problem to play.
     policy : Policy, Contextual, Featured, str or callable
         A policy of this package, or its name. Or a function that builds your own from a generator of random numbers:
-        any object with ``choose()`` and ``observe(arm, feedback)``, played in plain Python.
+        any object with ``choose()`` and ``observe(arm, feedback)``, played in plain Python. For a name, facts that the
+        policy requires and the problem knows are filled in: the horizon, the changes, the best arms.
     runs : int, default 100
         Number of runs.
     seed : int, default 0
@@ -71,6 +77,9 @@ def simulate(
     progress : callable or bool, optional
         Called with the steps done and the total. True draws a bar, False does not. By default a bar is drawn in a
         terminal.
+    **parameters
+        Parameters of a policy that is given by name, such as ``c=0``. A ``window`` may also name a rule that chooses it
+        for the problem: ``"paper"``, ``"lambert"``, ``"corrected"`` or ``"variation"``.
 
     Returns
     -------
@@ -110,6 +119,7 @@ def simulate(
         expire_after=expire_after,
         first_run=first_run,
         threads=threads,
+        **parameters,
     )
     return ready(progress)
 
@@ -126,19 +136,23 @@ def prepare_runs(
     expire_after: int | None = None,
     first_run: int = 0,
     threads: int | None = None,
+    label: str = "",
+    **parameters: Any,
 ) -> Callable[[Progress | bool | None], Simulation]:
     """Check and compile a simulation; return a function that plays it once and takes ``progress``.
 
-    Many short simulations are faster if several are prepared before they are played, because playing evicts the code
-    that prepares from the processor's cache.
+    ``label`` names the policy in results. Many short simulations are faster if several are prepared before they are
+    played, because playing evicts the code that prepares from the processor's cache.
     """
     late = delays.check_delay(delay, lost, expire_after)
+    label = label or get_label(policy)
+    _check_parameters(policy, parameters)
     if isinstance(problem, ContextualProblem):
-        policy = _check_contextual(policy, problem, late)
+        policy = _check_contextual(policy, problem, late, parameters)
     elif isinstance(problem, FeaturedProblem):
         _check_features_fit(policy, problem, late)
     elif isinstance(problem, Problem):
-        policy = _check_policy(policy, problem, late)
+        policy = _check_policy(policy, problem, late, parameters)
     else:
         raise WrongValueError("problem", problem, "a Problem, a ContextualProblem or a FeaturedProblem")
     order = Order(
@@ -148,6 +162,7 @@ def prepare_runs(
         _check_times(checkpoints, problem.horizon),
         late,
         check_int("first_run", first_run, 0),
+        label,
     )
     if isinstance(problem, FeaturedProblem) and isinstance(policy, Featured):
         batch: Batch | FeaturedBatch = FeaturedBatch(order, problem, policy, _count_workers(threads, order.runs))
@@ -161,8 +176,29 @@ def prepare_runs(
     return batch.play
 
 
+def get_label(policy: object) -> str:
+    """Return the name of a policy for results."""
+    if isinstance(policy, str | Policy | Contextual | Featured):
+        return policy if isinstance(policy, str) else policy.name
+    return external.get_name(policy) if callable(policy) else abbreviate(policy)
+
+
+def _check_parameters(policy: object, parameters: Mapping[str, Any]) -> None:
+    """Refuse arguments that neither `simulate` nor a policy that is given by name takes."""
+    known = kind_of(policy).parameters if isinstance(policy, str) else {}
+    for key in parameters:
+        if key not in known:
+            owner = f"neither simulate nor {policy} has a parameter" if known else "simulate has no parameter"
+            near = suggest_nearest(key, [*list(inspect.signature(simulate).parameters)[:-1], *known])
+            hint = near if near.startswith("; did") else suggest_nearest(key, known) if known else ""
+            raise UserError(f"{owner} {key!r}{hint}")
+
+
 def _check_policy(
-    policy: Policy | Contextual | Featured | str | Factory, problem: Problem, late: delays.Delay | None
+    policy: Policy | Contextual | Featured | str | Factory,
+    problem: Problem,
+    late: delays.Delay | None,
+    parameters: Mapping[str, Any],
 ) -> Policy | Contextual | Featured | str | Factory:
     """Return a policy for a problem, built if it is a name; refuse misfits."""
     if isinstance(problem, Log) and late is not None:
@@ -172,9 +208,7 @@ def _check_policy(
     if problem.is_noisy and late is not None:
         raise UserError(f"{late.words}: under noise reports come at once; leave it out, or take a RandomizedResponse")
     if isinstance(policy, str):
-        policy = make_policy(
-            policy, arms=problem.arms, corruption=problem.corruption, **_derive_parameters(policy, problem)
-        )
+        policy = defaults.build_policy(policy, problem, parameters)
     if isinstance(policy, Policy) or not external.is_factory(policy):
         _check_fits(policy, problem)
     elif late is not None and late.expire_after is not None:
@@ -182,7 +216,9 @@ def _check_policy(
     return policy
 
 
-def _check_contextual(policy: object, problem: ContextualProblem, late: delays.Delay | None) -> Policy | Contextual:
+def _check_contextual(
+    policy: object, problem: ContextualProblem, late: delays.Delay | None, parameters: Mapping[str, Any]
+) -> Policy | Contextual:
     """Return a policy for a problem with groups, built if it is a name; refuse misfits."""
     if late is not None:
         raise UserError(f"{late.words}: answers of groups come at once; leave it out")
@@ -200,7 +236,7 @@ def _check_contextual(policy: object, problem: ContextualProblem, late: delays.D
         )
     average = problem.average_groups()  # raises without a corruption
     if isinstance(policy, str):
-        return make_policy(policy, arms=problem.arms, corruption=average.corruption)
+        return defaults.build_policy(policy, average, parameters)
     _check_fits(policy, average)
     return policy
 
@@ -242,12 +278,6 @@ def _check_fits(policy: object, problem: Problem) -> None:
     _check_feedback_fits(policy, problem)
 
 
-def _derive_parameters(name: str, problem: Problem) -> dict[str, Any]:
-    """Return the parameters that a policy needs for noisy feedback: its sigma."""
-    known = problem.spread
-    return {} if known is None or "sigma" not in kind_of(name).parameters else {"sigma": known.sigma}
-
-
 def _check_feedback_fits(policy: Policy, problem: Problem) -> None:
     """Refuse a policy for bits where feedback is not bits."""
     if policy.kind.sees_rewards and isinstance(problem.law, Gaussian):
@@ -275,7 +305,7 @@ def _play_external(order: Order, problem: Problem, factory: Factory, progress: P
             results = regret[run], pulls[run], suboptimal[run], over_time
             play.run(order.spawn_seed(run), late.draw if late else lambda world: 0, report, results)
     seconds, spent = time.perf_counter() - started, time.thread_time() - cpu
-    return Simulation(times, regret, pulls, suboptimal, over_time, seconds, spent)
+    return Simulation(times, regret, pulls, suboptimal, over_time, seconds, spent, policy=order.policy)
 
 
 def count_cores() -> int:

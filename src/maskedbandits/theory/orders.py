@@ -1,5 +1,7 @@
 """Orders of growth for comparing settings: the paper's corollaries, and the share of liars that misleads a policy."""
 
+from __future__ import annotations
+
 import math
 
 import numpy as np

@@ -1,5 +1,7 @@
 """Windows for SW-KLUCB-CF that use no means: the paper's, the minimiser of its terms, and one for drifts."""
 
+from __future__ import annotations
+
 import math
 
 import numpy as np

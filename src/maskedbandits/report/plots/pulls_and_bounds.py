@@ -13,8 +13,9 @@ from matplotlib.ticker import EngFormatter, FixedFormatter, FixedLocator, LogLoc
 
 from maskedbandits import theory
 from maskedbandits._util.cached_property import lockfree_cached_property
+from maskedbandits._util.intervals import mean_half_width
 from maskedbandits.corruption import RandomizedResponse
-from maskedbandits.experiments.results import Cell, half_width
+from maskedbandits.experiments.results import Cell
 from maskedbandits.problems import Problem
 from maskedbandits.report import style, summary
 from maskedbandits.report.plots.plot import Plot, Rows, horizontal_places, new_panel, render_panel, series_numbers
@@ -151,7 +152,7 @@ def count_pulls(cell: Cell) -> PullCounts:
     return PullCounts(
         cell=cell,
         measured=float(pulls.mean()),
-        half_width=float(half_width(pulls)),
+        half_width=float(mean_half_width(pulls)),
         published=float(theory.published_bound(problem, window).sum()),
         proved=float(theory.corrected_bound(problem, window, spec["parameters"].get("c", 3.0)).sum()),
     )

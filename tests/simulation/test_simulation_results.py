@@ -1,0 +1,138 @@
+"""Summaries, frames and plots of simulations, against plain arithmetic."""
+
+import math
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+import pytest
+
+from maskedbandits import Problem, RandomizedResponse, Simulation, make_contextual, simulate
+from maskedbandits.errors import UserError
+from maskedbandits.problems import ContextualProblem
+from maskedbandits.simulation.results import RegretFormat, format_speed
+
+RR = RandomizedResponse.from_epsilon(1.0)
+PROBLEM = Problem([[0.2, 0.7]], [0], 400, RR)
+STUDENT_95 = 2.7764451051977987  # 97.5 % quantile of Student's t with 4 degrees of freedom
+FIVE = [3.0, 5.0, 4.0, 8.0, 10.0]
+
+
+def build_result(last: list[float], policy: str = "mine") -> Simulation:
+    """Return results with two checkpoints, the second with these regrets."""
+    regret = np.array([[value / 2, value] for value in last])
+    pulls = np.tile([30, 70], (len(last), 1))
+    return Simulation(np.array([50, 100]), regret, pulls, pulls, pulls[:2], seconds=0.5, policy=policy)
+
+
+@pytest.fixture(autouse=True)
+def _no_screen() -> None:
+    mpl.use("agg")
+
+
+def test_summary_is_plain_arithmetic() -> None:
+    summary = build_result(FIVE).summary()
+    mean = sum(FIVE) / 5
+    spread = math.sqrt(sum((value - mean) ** 2 for value in FIVE) / 4)
+    half = STUDENT_95 * spread / math.sqrt(5)
+    assert summary.mean == mean
+    assert summary.interval == pytest.approx((mean - half, mean + half), rel=1e-12)
+    assert summary.median == 5.0
+    assert summary.percentile_95 == pytest.approx(9.6)  # between 8 and 10, at 0.8
+    assert summary.pulls.tolist() == [30.0, 70.0]
+
+
+def test_interval_covers_the_mean_as_often_as_stated() -> None:
+    """Of 2,000 samples of five normal numbers, 90 % intervals miss about 200 means; 5 deviations are 67."""
+    samples = np.random.default_rng(1).normal(size=(2000, 5))
+    found = [build_result(row.tolist()).summary(0.9).interval for row in samples]
+    missed = sum(not low <= 0.0 <= high for low, high in found)
+    assert abs(missed - 200) < 67
+
+
+def test_interval_of_a_single_run_is_unknown() -> None:
+    result = build_result([4.0])
+    assert all(map(math.isnan, result.summary().interval))
+    assert "– to –" in repr(result)
+
+
+def test_repr_is_three_lines() -> None:
+    text = repr(build_result(FIVE))
+    assert len(text.splitlines()) == 3
+    for word in ("5 runs of 100 steps, 2 arms", "mine", "6.0", "1 thousand steps/s"):
+        assert word in text
+
+
+def test_html_escapes_names() -> None:
+    text = build_result(FIVE, policy="<b>&").summary()
+    assert "<b>&" in repr(text)
+    assert "&lt;b&gt;&amp;" in build_result(FIVE, policy="<b>&")._repr_html_()
+
+
+def test_frame_has_a_row_for_each_run_and_checkpoint() -> None:
+    result = simulate(PROBLEM, "klucb-cf", runs=3, checkpoints=[100, 400])
+    frame = result.frame("pandas")
+    assert list(frame.columns) == ["policy", "run", "checkpoint", "regret"]
+    wide = frame.pivot(index="run", columns="checkpoint", values="regret")
+    assert np.array_equal(wide.to_numpy(), result.regret)
+    assert set(frame["policy"]) == {"klucb-cf"}
+
+
+def test_frame_has_a_column_for_each_group() -> None:
+    problem = ContextualProblem([[[0.2, 0.8], [0.8, 0.2]]], [0], 60, [0.5, 0.5], RR)
+    result = simulate(problem, make_contextual("auto", groups=2, arms=2, epsilon=1), runs=2, checkpoints=3)
+    frame = result.frame("pandas")
+    groups = frame[["regret_group_0", "regret_group_1"]].to_numpy()
+    assert np.allclose(groups.sum(axis=1), frame["regret"])
+    assert "2 groups x 2 arms" in repr(result)
+
+
+def test_unknown_library_is_refused() -> None:
+    with pytest.raises(UserError, match="panda"):
+        build_result(FIVE).frame("panda")
+
+
+@pytest.mark.parametrize(
+    ("band", "ends"),
+    [("quantile", [3.2, 9.6]), ("std", [6 - math.sqrt(8.5), 6 + math.sqrt(8.5)])],
+)
+def test_band_is_what_it_says(band: Any, ends: list[float]) -> None:
+    axes = build_result(FIVE).plot(band=band, level=0.9)
+    heights = np.asarray(axes.collections[0].get_paths()[0].vertices)[:, 1]
+    assert [heights.min() * 2, heights.max()] == pytest.approx([ends[0], ends[1]])
+    assert np.asarray(axes.lines[0].get_ydata())[-1] == 6.0
+
+
+def test_plot_draws_on_given_axes() -> None:
+    axes = build_result(FIVE).plot(log=True, label="name")
+    again = build_result(FIVE).plot(axes, band=None, linestyle=":")
+    assert again is axes
+    assert (axes.get_xscale(), axes.get_ylabel(), len(axes.lines), len(axes.collections)) == (
+        "log",
+        "cumulative regret",
+        2,
+        1,
+    )
+
+
+@pytest.mark.parametrize("given", [{"band": "sd"}, {"level": 1.0}, {"level": 0}])
+def test_wrong_band_or_level_is_refused(given: dict[str, Any]) -> None:
+    with pytest.raises(UserError, match=next(iter(given))):
+        build_result(FIVE).plot(**given)
+
+
+def test_numbers_of_a_table_have_equal_digits() -> None:
+    assert [RegretFormat([3.0, 999.9])(value) for value in (3.0, 999.9, math.nan)] == ["3.0", "999.9", "–"]
+    assert [RegretFormat([3.0, 1000.0])(value) for value in (3.0, 12345.6)] == ["3", "12,346"]
+
+
+@pytest.mark.parametrize(
+    ("steps", "text"), [(12.0, "12"), (4321.0, "4.32 thousand"), (21e6, "21 million"), (3e9, "3 billion")]
+)
+def test_speed_is_never_zero_million(steps: float, text: str) -> None:
+    assert format_speed(steps) == text
+
+
+def test_frames_are_those_of_pandas() -> None:
+    assert isinstance(build_result(FIVE).frame("pandas"), pd.DataFrame)
