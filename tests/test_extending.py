@@ -1,11 +1,13 @@
 """The page that shows how to add a policy can be followed."""
 
 import re
+import sys
 import types
 from pathlib import Path
 
 import pytest
 
+from children import finished
 from fork_server import ForkServer
 from maskedbandits.experiments.cache_key import source_of
 from maskedbandits.experiments.config import load
@@ -115,9 +117,25 @@ def test_policy_without_a_required_part_is_refused(missing: str) -> None:
         registry.alone("own", own)
 
 
+def save_examples(folder: Path, *names: str) -> None:
+    """Save code blocks of the page as the files that it names before them."""
+    text = PAGE.read_text(encoding="utf-8")
+    for name in names:
+        block = re.search(
+            rf"[Ss]ave (?:it|this) as `{re.escape(name)}`[.:]\n\n```python\n(.*?)^```", text, re.DOTALL | re.M
+        )
+        assert block is not None, name
+        (folder / name).write_text(block[1], encoding="utf-8")
+
+
+def test_every_example_of_the_page_is_run() -> None:
+    assert len(code("python")) == 6
+    assert len(code("toml")) == 2
+
+
 def test_policy_of_the_page_plays(tmp_path: Path, fork_server: ForkServer) -> None:
-    policy, use = code("python")[2:]
-    (tmp_path / "greedy.py").write_text(policy, encoding="utf-8")
+    save_examples(tmp_path, "greedy.py")
+    use = next(block for block in code("python") if 'mb.register_policy("greedy", greedy)' in block)
     more = (
         "live = mb.make_policy('greedy', arms=3, corruption=mask, seed=1)\n"
         "for step in range(50): live.observe(live.choose(), step % 2)\n"
@@ -131,3 +149,39 @@ def test_policy_of_the_page_plays(tmp_path: Path, fork_server: ForkServer) -> No
     regret = float(re.search(r"mean regret: ([0-9.]+)", done.stdout)[1])  # type: ignore[index]
     assert 0 < regret < 0.5 * 0.6 * 10_000  # less than half of that of uniform draws
     assert "<greedy, arms=3, share=0.1, 50 observations>" in done.stdout
+
+
+def test_policies_of_the_page_keep_the_contract_and_play_by_name(tmp_path: Path, fork_server: ForkServer) -> None:
+    """The contract test of the page, then its experiment."""
+    save_examples(tmp_path, "others.py", "greedy.py", "fading.py", "test_mine.py")
+    policies = EXPERIMENT[: EXPERIMENT.index("[[policies]]")] + code("toml")[1]
+    (tmp_path / "own.toml").write_text(policies, encoding="utf-8")
+    contract = (
+        "import test_mine\n"
+        "tests = [value for name, value in vars(test_mine).items() if name.startswith('test_')]\n"
+        "for test in tests: test()\n"
+        "print(len(tests))\n"
+    )
+    done = fork_server.run("-c", contract, folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "2"
+    labels = "print(*(cell.label.policy for cell in result.cells), sep='; ')\n"
+    done = fork_server.run("-c", RUN + labels, folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[1] == "fading:fading (rate=0.1); greedy:greedy (share=0.2)"
+
+
+def test_breakpoint_is_reached_in_plain_python(tmp_path: Path) -> None:
+    save_examples(tmp_path, "fading.py")
+    text = (tmp_path / "fading.py").read_text(encoding="utf-8")
+    line = "    feedback = count_feedback(state, arm, feedback)\n"
+    assert line in text
+    (tmp_path / "fading.py").write_text(text.replace(line, f"    breakpoint('stopped')\n{line}"), encoding="utf-8")
+    make = "mb.make_policy('fading', arms=2, corruption=mb.RandomizedResponse(1, 1))"
+    use = f"import fading, maskedbandits as mb\npolicy = {make}\n"
+    done = finished(
+        [sys.executable, "-c", use + "policy.observe(policy.choose(), 1)"],
+        environment={"NUMBA_DISABLE_JIT": "1", "PYTHONBREAKPOINT": "builtins.print"},
+        folder=tmp_path,
+    )
+    assert (done.returncode, done.stdout.strip()) == (0, "stopped"), done.stderr
