@@ -11,7 +11,7 @@ import pytest
 from maskedbandits import Problem, RandomizedResponse, Simulation, make_contextual, simulate
 from maskedbandits.errors import UserError
 from maskedbandits.problems import ContextualProblem
-from maskedbandits.simulation.results import RegretFormat, format_speed
+from maskedbandits.simulation.results import RegretFormat
 
 RR = RandomizedResponse.from_epsilon(1.0)
 PROBLEM = Problem([[0.2, 0.7]], [0], 400, RR)
@@ -125,13 +125,6 @@ def test_wrong_band_or_level_is_refused(given: dict[str, Any]) -> None:
 def test_numbers_of_a_table_have_equal_digits() -> None:
     assert [RegretFormat([3.0, 999.9])(value) for value in (3.0, 999.9, math.nan)] == ["3.0", "999.9", "–"]
     assert [RegretFormat([3.0, 1000.0])(value) for value in (3.0, 12345.6)] == ["3", "12,346"]
-
-
-@pytest.mark.parametrize(
-    ("steps", "text"), [(12.0, "12"), (4321.0, "4.32 thousand"), (21e6, "21 million"), (3e9, "3 billion")]
-)
-def test_speed_is_never_zero_million(steps: float, text: str) -> None:
-    assert format_speed(steps) == text
 
 
 def test_frames_are_those_of_pandas() -> None:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from maskedbandits._util import extras, frames
 from maskedbandits._util.intervals import mean_half_width
+from maskedbandits._util.progress import format_speed
 from maskedbandits.errors import WrongValueError, check_number
 
 if TYPE_CHECKING:
@@ -33,14 +34,6 @@ class RegretFormat:
     def __call__(self, value: float) -> str:
         """Return a regret as text; NaN is a dash."""
         return "–" if math.isnan(value) else f"{value:,.{self._digits}f}"
-
-
-def format_speed(steps: float) -> str:
-    """Return a number of steps a second in words."""
-    for size, word in ((1e9, " billion"), (1e6, " million"), (1e3, " thousand")):
-        if steps >= size:
-            return f"{steps / size:.3g}{word}"
-    return f"{steps:.0f}"
 
 
 @dataclass(frozen=True, eq=False)
