@@ -41,9 +41,9 @@ def arm():
     return ARM
 """
 OWN = "import helper\n" + HEAD + CHOOSE
-REGISTER = "KINDS['own'] = registry.alone('own', {module})\n"
+REGISTER = "mb.register_policy('own', {module})\n"
 PULL = "print(mb.make_policy('own', arms=9).sample(1)[0], end=' ')\n"
-IMPORTS = "import importlib, sys\nimport maskedbandits as mb\nfrom maskedbandits.policies import KINDS, registry\n"
+IMPORTS = "import importlib, sys\nimport maskedbandits as mb\n"
 USE = IMPORTS + "import own\n" + REGISTER.format(module="own") + PULL
 HERE = "sys.modules[__name__]"
 ITSELF = IMPORTS + OWN + REGISTER.format(module=HERE) + PULL
@@ -190,7 +190,7 @@ def test_after_a_reload_old_code_is_refused(folder: Folder) -> None:
 def test_code_imported_before_an_edit_is_not_stored_for_the_edit(folder: Folder) -> None:
     """A notebook continues with the policy that it has imported; a new process must not load that."""
     edit = "open('deep/down.py', 'w').write('ARM = 5')\n"
-    assert folder.run("-c", USE.replace("KINDS[", edit + "KINDS["))[0] == "1"
+    assert folder.run("-c", USE.replace("mb.register", edit + "mb.register"))[0] == "1"
     assert folder.run("-c", USE)[0] == "5"
 
 

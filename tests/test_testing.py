@@ -212,6 +212,19 @@ def test_broken_policy_in_plain_python_is_caught(mutant: Callable[..., Any]) -> 
     assert isinstance(caught.value, UserError | AssertionError)
 
 
+class ForThreeArms(Greedy):
+    def __init__(self, generator: np.random.Generator, arms: int) -> None:
+        if arms != 3:
+            raise UserError("it has three arms")
+        super().__init__(generator, arms)
+
+
+def test_policy_may_refuse_other_numbers_of_arms() -> None:
+    check_policy(ForThreeArms)
+    with pytest.raises(PolicyContractError, match="it has three arms"):
+        check_policy(ForThreeArms, arms=4)
+
+
 def test_policy_need_not_explore_if_it_says_so() -> None:
     check_policy(Stubborn, explores=False)
 

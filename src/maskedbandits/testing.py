@@ -69,8 +69,8 @@ def check_policy(
     policy : callable, str or Policy
         A function or class that `simulate` accepts, the name of a compiled policy, or a policy of `make_policy`.
     arms : int, default 3
-        Number of arms. The policy is also tried with one arm and with 40, unless it takes no number of arms. A policy
-        of `make_policy` keeps its own number.
+        Number of arms. The policy is also tried with one arm and with 40, unless it takes no number of arms, or
+        refuses these with a `UserError`. A policy of `make_policy` keeps its own number.
     corruption : Corruption or sequence of Corruption, optional
         The mask of the reports. By default that of epsilon 2.
     explores : bool, default True
@@ -426,11 +426,16 @@ def check_numbers_of_arms(subject: Subject, arms: int) -> None:
         words = f"{subject.name} with {number} arm{'s' * (number > 1)}"
         try:
             policy = subject.build(number, SEED)
-        except PolicyContractError as error:
+        except UserError as error:
+            if is_refusal(error):  # it is for another number of arms, and says so
+                continue
             raise PolicyContractError(f"{words}: {error}") from error
-        except UserError:  # its parameters are for this number of arms
-            continue
         Run(words, number, subject.corruption).play(policy, 2 * MANY_ARMS)
+
+
+def is_refusal(error: BaseException) -> bool:
+    """Tell whether a policy refuses its arguments, and does not just fail."""
+    return isinstance(error, UserError) and (error.__cause__ is None or is_refusal(error.__cause__))
 
 
 def check_learned_state(subject: CompiledSubject, arms: int) -> None:
