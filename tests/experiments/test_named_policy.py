@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,11 +12,12 @@ import pytest
 from fork_server import ForkServer
 from maskedbandits import experiments, policies
 from maskedbandits._numba import cache
+from maskedbandits.contextual import Contextual
 from maskedbandits.errors import UserError
-from maskedbandits.experiments import named_policy
+from maskedbandits.experiments import named_policy, work_units
 from maskedbandits.experiments.cache_key import source_of
 from maskedbandits.experiments.policy_spec import Task
-from maskedbandits.policies import find_registered, register_policy, uniform
+from maskedbandits.policies import Policy, find_registered, register_policy, uniform
 
 POLICY = """
 import helper
@@ -47,7 +49,7 @@ epsilons = [2]
 [[problems]]
 starts = [0, 100]
 horizon = 300
-means = [[0.2, 0.8], [0.2, 0.8]]
+means = [[0.2, 0.8, 0.2], [0.2, 0.8, 0.2]]
 [[policies]]
 name = "{name}"
 """
@@ -124,6 +126,22 @@ def test_repeated_lookup_returns_the_same_kind(folder: Path) -> None:
     kind = policies.kind_of("one_arm:one-arm")
     read(folder, "one_arm:one-arm")
     assert policies.kind_of("one_arm:one-arm") is kind
+
+
+@pytest.mark.parametrize("name", ["mine:my-policy", "one_arm:one-arm"])
+def test_reloaded_module_takes_effect(folder: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # two edits within a second have the same time
+    before = source_of(read(folder, name))
+    module = sys.modules[name.partition(":")[0]]
+    path = folder / f"{module.__name__}.py"
+    path.write_text(path.read_text(encoding="utf-8").replace("helper.ARM", "helper.ARM + 1"), encoding="utf-8")
+    monkeypatch.syspath_prepend(folder)
+    importlib.reload(module)
+    task = read(folder, name)
+    assert source_of(task) != before
+    policy = work_units.get_policy(task)
+    assert isinstance(policy, Policy)
+    assert policy.choose() == 2
 
 
 def test_edit_of_a_helper_changes_the_source(folder: Path) -> None:
@@ -219,3 +237,22 @@ def test_later_registration_replaces_the_earlier_one(folder: Path, monkeypatch: 
     register_policy("mine", __import__("one_arm"))
     assert policies.kind_of("mine").summary == "always pulls one arm"
     assert [*find_registered(__name__)] == ["mine"]
+
+
+GROUPS = """
+[[problems]]
+horizon = 300
+shares = [0.5, 0.5]
+means = [[[0.2, 0.8], [0.8, 0.2]]]
+"""
+
+
+def test_compiled_policy_plays_a_problem_with_groups(folder: Path) -> None:
+    learns = POLICY.replace('"nothing"', '"masked feedback"')
+    (folder / "both.py").write_text(learns, encoding="utf-8")
+    head, _, tail = EXPERIMENT.partition("[[problems]]")
+    text = head + GROUPS + tail[tail.index("[[policies]]") :]
+    (folder / "own.toml").write_text(text.format(name="both:both"), encoding="utf-8")
+    (task,) = experiments.load(folder / "own.toml").tasks
+    assert isinstance(work_units.get_policy(task), Contextual)
+    assert task.parameters["horizon"] == 300

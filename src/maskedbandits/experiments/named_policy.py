@@ -15,7 +15,8 @@ from maskedbandits.fingerprint import Origin
 from maskedbandits.policies import KINDS, Kind, find_registered, registry
 from maskedbandits.simulation import external
 
-_resolved: dict[str, tuple[Kind, Kind]] = {}  # by full name: what its module registered, and the same by that name
+# By full name: what its module registered, the same by that name, and the origin of its code.
+_resolved: dict[str, tuple[Kind, Kind, Origin]] = {}
 
 
 @dataclass(frozen=True)
@@ -35,14 +36,16 @@ class NamedPolicy:
         if name not in known:
             raise UserError(f"{self.name}: {module} registers no policy {abbreviate(name)}")
         if self.name not in _resolved or _resolved[self.name][0] is not known[name]:
-            _resolved[self.name] = known[name], replace(known[name], name=self.name)
+            _resolved[self.name] = known[name], replace(known[name], name=self.name), known[name].origin
         KINDS[self.name] = _resolved[self.name][1]
         return KINDS[self.name]
 
     def _define(self, module: ModuleType) -> Kind:
         """Return the policy that a module is; another one after the module was reloaded."""
-        if self.name in _resolved and not _resolved[self.name][0].layout.origin.has_changed():
-            return _resolved[self.name][0]
+        if self.name in _resolved:
+            before, _, origin = _resolved[self.name]
+            if not origin.has_changed():
+                return before
         return registry.alone(self.name, module)
 
     def origin(self) -> Origin:

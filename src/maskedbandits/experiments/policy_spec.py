@@ -34,6 +34,7 @@ from maskedbandits.simulation.external import Factory, NamedFactory
 
 QUERY_KEYS = ("pool", "answers", "shares")  # what a policy is given about its questions to groups
 GROUP_KEYS = ("context", *QUERY_KEYS)
+NO_GROUPS = "a function in plain Python plays no problem with groups: leave one of them out"
 GROUP_FACTS = ("horizon", "restarts")  # facts of a problem that the policy of each group may require
 
 
@@ -194,7 +195,7 @@ def build_task(table: TomlTable, label: str, condition: Condition) -> Task:
 def build_factory(table: TomlTable, given: dict[str, Any], problem: Problem | ContextualProblem) -> NamedFactory:
     """Return the factory of a policy from outside, after a check that it accepts its parameters."""
     if isinstance(problem, ContextualProblem):
-        raise table.error("name", "a policy from outside plays no problem with groups: leave one of them out")
+        raise table.error("name", NO_GROUPS)
     factory = NamedFactory(table.values["name"], folder_of(table), given)
     try:
         external.bind_parameters(factory, problem)
@@ -235,7 +236,7 @@ def complete_group_parameters(
     """Return all parameters of a policy with a choice for each group, checked, with the kind of its answers."""
     name = table.values["name"]
     if ":" in name and find_own(table, name) is None:
-        raise table.error("name", "a policy from outside plays no problem with groups: leave one of them out")
+        raise table.error("name", NO_GROUPS)
     if isinstance(rule := given.get("window"), str):
         raise table.error("window", f"expected a number, as no rule is known for groups, got {format_value(rule)}")
     facts = {"horizon": problem.horizon, "restarts": problem.starts.tolist()}
