@@ -90,6 +90,8 @@ def test_progress_covers_all_policies() -> None:
         (["nope"], {}, "nope"),
         (["auto"], {"window": 5}, "window"),
         (["auto", 3], {}, "3"),
+        ([("auto", {"runs": 5})], {}, "runs is an argument"),
+        ([("auto", {"label": "mine"})], {}, "label"),
     ],
 )
 def test_wrong_policies_are_refused(policies: Any, given: dict[str, Any], complaint: str) -> None:

@@ -46,6 +46,7 @@ def test_window_may_be_a_rule(rule: str) -> None:
     ("policy", "given", "complaint"),
     [
         ("auto", {"run": 5}, "did you mean 'runs'"),
+        ("auto", {"label": "mine"}, "label"),
         ("sw-klucb-cf", {"windw": 5}, "did you mean 'window'"),
         ("sw-klucb-cf", {"window": "papr"}, "papr.*paper"),
         (make_policy("auto", arms=2, corruption=RR), {"contamination": 0.1}, "contamination"),

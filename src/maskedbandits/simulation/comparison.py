@@ -250,7 +250,9 @@ def compare(
             raise UserError(f"compare has no argument {key!r}: give parameters with their policy, as ('name', {{...}})")
     ready = {}
     for name, (policy, parameters) in named.items():
-        ready[name] = prepare_runs(problem, policy, runs, seed, checkpoints, label=name, **options, **parameters)
+        ready[name] = prepare_runs(
+            problem, policy, runs, seed, checkpoints, label=name, parameters=parameters, **options
+        )
     results: dict[str, Simulation] = {}
     for index, (name, play) in enumerate(ready.items()):
         results[name] = play(partial(progress_share, progress, index, len(ready)) if callable(progress) else progress)

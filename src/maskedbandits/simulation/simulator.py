@@ -119,7 +119,7 @@ def simulate(
         expire_after=expire_after,
         first_run=first_run,
         threads=threads,
-        **parameters,
+        parameters=parameters,
     )
     return ready(progress)
 
@@ -137,7 +137,7 @@ def prepare_runs(
     first_run: int = 0,
     threads: int | None = None,
     label: str = "",
-    **parameters: Any,
+    parameters: Mapping[str, Any] | None = None,
 ) -> Callable[[Progress | bool | None], Simulation]:
     """Check and compile a simulation; return a function that plays it once and takes ``progress``.
 
@@ -145,7 +145,7 @@ def prepare_runs(
     played, because playing evicts the code that prepares from the processor's cache.
     """
     late = delays.check_delay(delay, lost, expire_after)
-    label = label or get_label(policy)
+    label, parameters = label or get_label(policy), parameters or {}
     _check_parameters(policy, parameters)
     if isinstance(problem, ContextualProblem):
         policy = _check_contextual(policy, problem, late, parameters)
@@ -186,10 +186,13 @@ def get_label(policy: object) -> str:
 def _check_parameters(policy: object, parameters: Mapping[str, Any]) -> None:
     """Refuse arguments that neither `simulate` nor a policy that is given by name takes."""
     known = kind_of(policy).parameters if isinstance(policy, str) else {}
+    arguments = list(inspect.signature(simulate).parameters)[:-1] if parameters else []
     for key in parameters:
+        if key in arguments and key not in known:
+            raise UserError(f"{key} is an argument of simulate, and no parameter of a policy: give it there")
         if key not in known:
             owner = f"neither simulate nor {policy} has a parameter" if known else "simulate has no parameter"
-            near = suggest_nearest(key, [*list(inspect.signature(simulate).parameters)[:-1], *known])
+            near = suggest_nearest(key, [*arguments, *known])
             hint = near if near.startswith("; did") else suggest_nearest(key, known) if known else ""
             raise UserError(f"{owner} {key!r}{hint}")
 
