@@ -20,11 +20,12 @@ demo: $(VENV)/.demo ## a page on which anyone sees how masked reports are learnt
 
 test: $(VENV)/.test ## all tests but the slow ones
 	@$(BIN)/python -m scripts.warm
-	@$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup
+	@$(BIN)/python -m pytest --numprocesses 3 --dist loadgroup
 
 test-slow: $(VENV)/.test ## statistical checks against published numbers, and machine code of every kind; half an hour
 	@HYPOTHESIS_PROFILE=full $(BIN)/python -m pytest -m "slow or hypothesis"
-	@$(BIN)/python -m pytest --compiled tests/policies tests/privacy/test_masked_reports.py
+	@$(BIN)/python -m pytest --compiled tests/policies tests/privacy/test_masked_reports.py \
+		tests/simulation/test_noise_kernels.py tests/problems/test_replay.py
 
 lint: $(VENV)/.test ## ruff, mypy, import-linter
 	@$(BIN)/ruff check .

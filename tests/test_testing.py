@@ -257,9 +257,9 @@ def test_parameters_without_a_name_are_refused() -> None:
     [
         ("uniform", {}),
         ("klucb-cf", {}),
-        ("sw-ts-cf", {"window": 200}),
-        ("glr-ucb-cf", {}),
-        ("exp3s", {"horizon": 1000, "changes": 2}),
+        pytest.param("sw-ts-cf", {"window": 200}, marks=pytest.mark.slow),
+        pytest.param("glr-ucb-cf", {}, marks=pytest.mark.slow),
+        pytest.param("exp3s", {"horizon": 1000, "changes": 2}, marks=pytest.mark.slow),
         ("auto", {}),
     ],
 )

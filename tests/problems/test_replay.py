@@ -60,6 +60,7 @@ def test_rounds_match_hand_count(record: tuple[Bits, list[int]]) -> None:
     assert result.suboptimal_pulls[0].tolist() == suboptimal
 
 
+@pytest.mark.plain
 @examples(40)
 @given(records(), st.data())
 def test_log_is_played_where_choices_agree(record: tuple[Bits, list[int]], data: st.DataObject) -> None:

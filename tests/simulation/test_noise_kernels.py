@@ -62,14 +62,10 @@ def test_masked_arms_give_bits_of_feedback_mean(draw: Any) -> None:
     assert np.mean(seen) == pytest.approx(RR(MEAN), abs=5 * math.sqrt(0.25 / 4000))
 
 
+@pytest.mark.plain
 @pytest.mark.parametrize(
     ("noise", "name", "sigma", "tail"),
-    [
-        (GaussianNoise(0.5), "normal", math.sqrt(0.5), 0.0),
-        pytest.param(
-            LaplaceNoise(0.3), "laplace", math.sqrt(0.43), 0.3, marks=pytest.mark.slow
-        ),  # takes long to compile
-    ],
+    [(GaussianNoise(0.5), "normal", math.sqrt(0.5), 0.0), (LaplaceNoise(0.3), "laplace", math.sqrt(0.43), 0.3)],
 )
 def test_run_matches_naive_run(noise: Any, name: str, sigma: float, tail: float) -> None:
     """The same random numbers, drawn in the same order, give the same play, through a change."""
@@ -115,11 +111,12 @@ def test_policies_without_noise_are_unaffected() -> None:
     assert simulate(noisy_world, oracle, runs=2).regret.max() == 0.0
 
 
+@pytest.mark.plain
 def test_named_policy_gets_sigma_of_problem() -> None:
     """With small deviations it explores as little as with the right sigma, and less than with the default."""
-    problem = Problem([[0.2, 0.3]], [0], 3000, GaussianNoise(0), rewards=Gaussian(0.05))
+    problem = Problem([[0.2, 0.3]], [0], 600, GaussianNoise(0), rewards=Gaussian(0.05))
     by_name, with_sigma, without = (
-        simulate(problem, policy, runs=5).regret[:, -1]
+        simulate(problem, policy, runs=2).regret[:, -1]
         for policy in (
             "klucb-cf",
             make_policy("klucb-cf", arms=2, corruption=GaussianNoise(0), sigma=0.05),
@@ -130,6 +127,7 @@ def test_named_policy_gets_sigma_of_problem() -> None:
     assert by_name.mean() < 0.2 * without.mean()
 
 
+@pytest.mark.plain
 def test_external_policy_meets_same_world() -> None:
     """The means of 100 runs each agree to five standard errors of their difference."""
     problem = Problem([[0.2, 0.8], [0.8, 0.3]], [0, 60], 120, GaussianNoise(0.5), rewards=Beta(3.0))
@@ -146,7 +144,7 @@ def test_external_policy_meets_same_world() -> None:
 def test_seed_fixes_results_on_any_threads() -> None:
     problem = Problem([[0.2, 0.8]], [0], 500, GaussianNoise(2))
     one, two, other = (
-        simulate(problem, "klucb-cf", runs=3, seed=seed, threads=threads).regret
+        simulate(problem, "uniform", runs=3, seed=seed, threads=threads).regret
         for seed, threads in ((1, 1), (1, 2), (2, 1))
     )
     assert np.array_equal(one, two)
