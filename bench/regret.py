@@ -2,12 +2,16 @@
 
 For every policy: the geometric mean over the suite of its regret divided by that of KLUCB-CF restarted by an oracle,
 the worst problem, and the time of a step; and of those that know nothing, how they compare with each other and
-how much worse their worst runs are. The problems are those of ``suite.py``.
+how much worse their worst runs are. The *figure of merit* is the mean over all problems of regret / (sqrt(K L T) / s).
+There, s is the slope of the mask and L the number of segments, in a drift the number of parts of the oracle. Up to a
+constant, the denominator is the least regret that can be guaranteed. Ratios to an oracle exaggerate small regrets of
+quiet worlds, the figure of merit does not. The problems are those of ``suite.py``.
 
     make bench-regret                # the main policies; python -m bench.regret --all for all of them
-    python -m bench.regret [--all] [--long] [--policies NAME ...] [--json] [--out DIR]
+    python -m bench.regret [--all] [--long] [--training] [--policies NAME ...] [--json] [--out DIR]
 
-``--long`` also plays T = 10^6 on a quarter of the problems of the first three families.
+``--long`` also plays T = 10^6 on a quarter of the problems of the first four families. ``--training`` plays the other
+suite, on which constants are chosen.
 """
 
 import argparse
@@ -142,12 +146,15 @@ class Row:
     nanoseconds: float
     ratios: dict[str, dict[str, float]]  # by family and problem
     tails: dict[str, dict[str, float]]  # the 95th percentile of the runs over their median
+    merits: dict[str, dict[str, float]]  # regret / (sqrt(K L T) / s)
+    merit: float  # their mean over all problems
+    merit_interval: float
 
 
 def measure(cases: list[Case], label: str, yardsticks: list[float]) -> Row:
     """Return a policy's row; the time of a step is wall time on all cores, the median over the problems."""
     name, parameters = {**MAIN, **OTHERS}[label]
-    ratios, errors, times, tails = [], [], [], []
+    ratios, errors, times, tails, merits = [], [], [], [], []
     fewest = ENOUGH if label in UNTOLD else None
     for case, yardstick in zip(cases, yardsticks, strict=True):
         last, seconds = regrets(
@@ -157,6 +164,7 @@ def measure(cases: list[Case], label: str, yardsticks: list[float]) -> Row:
         )
         ratios.append(float(last.mean()) / yardstick)
         errors.append(float(last.std(ddof=1)) / math.sqrt(last.size) / max(float(last.mean()), 1e-9))
+        merits.append(float(last.mean()) / scale_of(case.problem))
         times.append(seconds)
         tails.append(float(np.quantile(last, 0.95) / max(float(np.median(last)), 1e-9)))
     played = [family for family in suite.FAMILIES if any(case.family == family for case in cases)]
@@ -174,7 +182,16 @@ def measure(cases: list[Case], label: str, yardsticks: list[float]) -> Row:
         1e9 * float(np.median(times)),
         _by_family(cases, ratios),
         _by_family(cases, tails),
+        _by_family(cases, merits),
+        float(np.mean(merits)),
+        1.96 * float(np.sqrt(np.sum(np.square(np.multiply(errors, merits))))) / len(merits),
     )
+
+
+def scale_of(problem: Problem) -> float:
+    """Return sqrt(K L T) / s, the regret that is inevitable up to a constant; L as the oracle counts."""
+    slope = min(abs(mask(1.0) - mask(0.0)) for mask in problem.corruption)
+    return math.sqrt(problem.arms * len(_oracle_parameters(problem)["restarts"]) * problem.horizon) / slope
 
 
 def _by_family(cases: list[Case], values: list[float]) -> dict[str, dict[str, float]]:
@@ -223,9 +240,9 @@ def draw(rows: list[Row], path: Path) -> None:
     figure.savefig(path, dpi=150)
 
 
-def play(horizon: int, labels: list[str]) -> tuple[list[Row], dict[str, Any]]:
+def play(horizon: int, labels: list[str], *, training: bool = False) -> tuple[list[Row], dict[str, Any]]:
     """Play the suite, telling how far it is; return the rows, and the same as a document."""
-    cases, started = list(suite.cases(horizon)), time.perf_counter()
+    cases, started = list(suite.cases(horizon, training=training)), time.perf_counter()
     yardsticks = yardsticks_of(cases)
     rows = []
     for label in labels:
@@ -246,6 +263,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--all", action="store_true", help="all policies, not the main ones alone")
     parser.add_argument("--long", action="store_true", help="T = 10^6 too, for the main policies and some problems")
+    parser.add_argument("--training", action="store_true", help="the problems on which constants are chosen")
     parser.add_argument("--policies", nargs="+", choices=[*MAIN, *OTHERS], metavar="NAME", help="only these")
     parser.add_argument("--out", type=Path, default=Path("results/regret"), help="folder for figure and JSON")
     parser.add_argument("--json", action="store_true", help="print the JSON document instead of the table")
@@ -256,10 +274,10 @@ def main() -> None:
         plan.append(("regret-long", suite.LONG_HORIZON, options.policies or [*MAIN]))
     options.out.mkdir(parents=True, exist_ok=True)
     for name, horizon, played in plan:
-        rows, document = play(horizon, played)
+        rows, document = play(horizon, played, training=options.training)
         (options.out / f"{name}.json").write_text(json.dumps(document, indent=1), encoding="utf-8")
         draw(rows, options.out / f"{name}.png")
-        tables = f"T = {horizon:,}\n\n{format_table(rows)}\n\n{untold_table(rows)}\n"
+        tables = f"T = {horizon:,}\n\n{format_table(rows)}\n\n{untold_table(rows)}\n\n{merit_table(rows)}\n"
         print(json.dumps(document, indent=1) if options.json else tables, flush=True)
 
 
@@ -297,6 +315,23 @@ def untold_table(rows: list[Row]) -> str:
             above = f"{sum(tail > 2 for tail in tails)} of {len(tails)}"
             cells = [row.policy, family, *(f"{value:.2f}" for value in (*values, max(tails))), above]
             lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def merit_table(rows: list[Row]) -> str:
+    """Return in Markdown the figure of merit of every policy, by family too, and its tails."""
+    families = [family for family in suite.FAMILIES if family in rows[0].merits]
+    lines = [
+        f"| policy | figure of merit |{''.join(f' {family} |' for family in families)} worst | 95 % / median, worst | "
+        "above 2 |",
+        f"|---|{'--:|' * (len(families) + 4)}",
+    ]
+    for row in rows:
+        by_family = [float(np.mean(list(row.merits[family].values()))) for family in families]
+        merits, tails = ([each for held in kind.values() for each in held.values()] for kind in (row.merits, row.tails))
+        above = f"{sum(tail > 2 for tail in tails)} of {len(tails)}"
+        cells = [row.policy, f"{row.merit:.3f} ± {row.merit_interval:.3f}", *(f"{each:.3f}" for each in by_family)]
+        lines.append(f"| {' | '.join([*cells, f'{max(merits):.2f}', f'{max(tails):.2f}', above])} |")
     return "\n".join(lines)
 
 

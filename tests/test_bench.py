@@ -27,13 +27,14 @@ from bench import (
     sweep,
 )
 
-from maskedbandits import ContextualProblem, RandomizedResponse, make_featured, make_policy, simulate, theory
+from maskedbandits import ContextualProblem, Problem, RandomizedResponse, make_featured, make_policy, simulate, theory
 
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     one = {"ARMS": (3,), "EPSILONS": (math.inf,), "FREE_ARMS": (2,), "FREE_SEGMENTS": (3,), "FREE_EPSILONS": (1.0,)}
-    for name, value in {**one, "HORIZON": 3000}.items():
+    many = {"MANY_ARMS": (20,), "MANY_EPSILONS": (1.0,), "SHORT_HORIZON": 500}
+    for name, value in {**one, **many, "HORIZON": 3000}.items():
         monkeypatch.setattr(suite, name, value)
     for name in ("FEWEST", "MOST", "ENOUGH"):
         monkeypatch.setattr(regret, name, 2)
@@ -50,23 +51,51 @@ def test_regret_report_has_table_figure_and_json(
     names = [name for problems in first["ratios"].values() for name in problems]
     assert sorted(document["reference"]) == sorted(names)
     assert {family: len(problems) for family, problems in first["ratios"].items()} == {
-        "abrupt": 3,
+        "stationary": 1,
+        "abrupt": 2,
         "singly": 1,
         "drift": 2,
         "any gap": 1,
+        "many arms": 2,
     }
     assert last["means"]["abrupt"] > 2 * first["means"]["abrupt"]
     for row in (first, last):
         abrupt = row["ratios"]["abrupt"].values()
-        assert row["means"]["abrupt"] == pytest.approx(math.prod(abrupt) ** (1 / 3))
+        assert row["means"]["abrupt"] == pytest.approx(math.prod(abrupt) ** (1 / 2))
+        merits = [merit for problems in row["merits"].values() for merit in problems.values()]
+        assert row["merit"] == pytest.approx(sum(merits) / len(names))
         assert row["worst"]["abrupt"] == max(abrupt) == row["ratios"]["abrupt"][row["worst_case"]]
     assert (tmp_path / "regret.png").stat().st_size > 10_000
-    assert "| uniform |" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert f"| uniform | {last['merit']:.3f} ± " in printed
+    assert " figure of merit | stationary | abrupt | singly | drift | any gap | many arms | worst |" in printed
+
+
+@pytest.mark.usefixtures("small")
+def test_training_problems_are_others() -> None:
+    reported, training = (list(suite.cases(3000, training=each)) for each in (False, True))
+    assert [case.name for case in reported] == [case.name for case in training]
+    assert len({case.name for case in reported}) == len(reported)
+    for one, other in zip(reported, training, strict=True):
+        assert not np.array_equal(one.problem.means, other.problem.means)
+
+
+@pytest.mark.parametrize(("epsilon", "slope"), [(1.0, math.tanh(0.5)), (math.inf, 1.0)])
+def test_scale_of_regret_is_minimax(epsilon: float, slope: float) -> None:
+    means, starts = [[0.1, 0.9], [0.9, 0.1], [0.1, 0.9]], [0, 100, 300]
+    problem = Problem(means, starts, 600, RandomizedResponse.from_epsilon(epsilon))
+    assert regret.scale_of(problem) == pytest.approx(60 / slope)
+
+
+def test_drift_has_as_many_segments_as_oracle_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(regret, "_rhythm", lambda problem: [0, 250, 500, 750])
+    problem = Problem([[0.1, 0.9]] * 20, range(0, 1000, 50), 1000, RandomizedResponse.from_epsilon(math.inf))
+    assert regret.scale_of(problem) == pytest.approx(math.sqrt(2 * 4 * 1000))
 
 
 @pytest.mark.usefixtures("small")
 def test_ratio_is_that_of_the_regrets() -> None:
-    case = next(case for case in suite.cases(3000) if case.family == "abrupt")
+    case = next(case for case in suite.cases(3000) if case.family == "stationary")
     oracle = make_policy("oracle-klucb-cf", arms=3, corruption=case.problem.corruption, restarts=[0])
     expected = simulate(case.problem, oracle, runs=2, seed=1, checkpoints=1).regret.mean()
     assert regret.yardsticks_of([case]) == [expected]
@@ -75,7 +104,17 @@ def test_ratio_is_that_of_the_regrets() -> None:
 def row_of(policy: str, ratios: dict[str, float], tail: float) -> regret.Row:
     names = {"abrupt": ratios}
     return regret.Row(
-        policy, {"abrupt": 1.0}, 0.0, {"abrupt": 2.0}, "", 1.0, names, {"abrupt": dict.fromkeys(ratios, tail)}
+        policy,
+        {"abrupt": 1.0},
+        0.0,
+        {"abrupt": 2.0},
+        "",
+        1.0,
+        names,
+        {"abrupt": dict.fromkeys(ratios, tail)},
+        {"abrupt": {"a": 0.5, "b": 0.25}},
+        0.375,
+        0.01,
     )
 
 
@@ -89,6 +128,11 @@ def test_untuned_policies_are_compared_with_best_tuned() -> None:
     _, _, auto, *others = regret.untold_table(rows).splitlines()
     assert auto == "| auto | abrupt | 1.00 | 2.00 | 1.41 | 4.00 | 2.50 | 2 of 2 |"  # sqrt(1/2 * 4/1)
     assert len(others) == 2
+
+
+def test_table_of_merits_has_worst_and_tails() -> None:
+    *_, row = regret.merit_table([row_of("auto", {"a": 1.0, "b": 4.0}, 2.5)]).splitlines()
+    assert row == "| auto | 0.375 ± 0.010 | 0.375 | 0.50 | 2.50 | 2 of 2 |"
 
 
 def test_fitted_exponent_of_a_power() -> None:
