@@ -122,7 +122,7 @@ def test_hovering_shows_measured_numbers(opened: Any) -> None:
 def test_pointer_positions_match_curves(opened: Any) -> None:
     """Where the pointer reads a checkpoint, there the curve is: its mean is where the drawing has it."""
     plot = opened.locator(".plot[data-panel]").first
-    line = plot.locator('[data-series="0"][id$="line"] path').bounding_box()
+    line = plot.locator('[data-series="0"][id$="line"] > path').bounding_box()
     numbers = opened.evaluate("JSON.parse(document.getElementById('numbers').textContent).panels['regret-0']")
     box = plot.locator("svg").bounding_box()
     ends = [box["x"] + share * box["width"] for share in (numbers["places"][0], numbers["places"][-1])]

@@ -88,7 +88,7 @@ def test_many_policies_leave_room_for_the_curves() -> None:
 
 
 def test_short_names_share_a_line() -> None:
-    assert style.count_legend_columns([1.0, 1.0, 1.0], room=5.2) == 3
+    assert style.count_legend_columns([1.0, 1.0, 1.0], room=5.8) == 3
     assert style.count_legend_columns([2.6, 1.5, 1.0], room=6.0) == 2
     assert style.count_legend_columns([9.0, 9.0], room=6.0) == 1
 

@@ -70,7 +70,7 @@ def test_frame_and_figure_hold_all_policies() -> None:
     assert frame.groupby("policy", sort=False).size().to_dict() == {"oracle": 8, "FirstArm": 8, "uniform": 8}
     lines = compared.plot(log=True).lines
     assert [line.get_label() for line in lines] == list(compared)
-    assert len({line.get_linestyle() for line in lines}) == 3  # distinct without colours
+    assert len({str(line.get_marker()) for line in lines}) == 3  # distinct without colours
 
 
 def test_progress_covers_all_policies() -> None:

@@ -13,13 +13,23 @@ from html import escape as escape_html
 from pathlib import Path
 
 from maskedbandits._util import safe_text
+from maskedbandits._util.curves import Look
 from maskedbandits.experiments.results import Results, write_whole
 from maskedbandits.report import style, summary, tables
 from maskedbandits.report.plots import ContextRatio, Panel, Plot, build_plots
 from maskedbandits.report.style import Looks
 from maskedbandits.report.summary import ContextPairs, Groups
 
-DASH_ARRAYS = {"-": "", "--": "7 3", ":": "2 3", "-.": "8 3 2 3"}
+SWATCH_DASH = 2.2  # length of the unit of a dash in a swatch, which is 38 long
+MARKER_PATHS = {  # of markers, around the origin
+    "o": "M-4 0a4 4 0 1 0 8 0a4 4 0 1 0-8 0",
+    "s": "M-3.6-3.6h7.2v7.2h-7.2z",
+    "^": "M0-4.5L4.5 3.5H-4.5z",
+    "D": "M0-4.8L4.8 0L0 4.8L-4.8 0z",
+    "v": "M0 4.5L4.5-3.5H-4.5z",
+    "P": "M-1.6-4.5h3.2v2.9h2.9v3.2h-2.9v2.9h-3.2v-2.9h-2.9v-3.2h2.9z",
+    "X": "M-4.5-2.5L-2.5-4.5L0-2L2.5-4.5L4.5-2.5L2 0L4.5 2.5L2.5 4.5L0 2L-2.5 4.5L-4.5 2.5L-2 0z",
+}
 
 
 @dataclass(frozen=True)
@@ -156,21 +166,24 @@ def figure_html(plot: Plot, looks: Looks) -> str:
 def legend_html(plot: Plot, looks: Looks) -> Iterator[str]:
     """Yield the entries of a legend: colours with their names, or buttons that hide and show policies."""
     for name, colour in plot.colours:
-        yield f"<span>{swatch_html(colour, '-', 10)}{escape(name)}</span>"
+        yield f"<span>{swatch_html(Look(colour, (), ''), 10)}{escape(name)}</span>"
     for number, policy in enumerate(looks):
         if policy in plot.policies:
-            look = looks[policy]
             button = f'<button type="button" data-toggles="{number}" aria-pressed="true">'
-            yield f"{button}{swatch_html(look.colour, look.dash, 3)}{escape(policy)}</button>"
+            yield f"{button}{swatch_html(looks[policy], 2.5)}{escape(policy)}</button>"
 
 
-def swatch_html(colour: str, dash: str, width: int) -> str:
-    """Return a piece of a line."""
+def swatch_html(look: Look, width: float) -> str:
+    """Return a piece of a line, with its marker."""
+    colour = look.colour
     if colour in style.COLOURS:
         colour = f"var(--series-{style.COLOURS.index(colour)})"
-    dashes = f' stroke-dasharray="{DASH_ARRAYS[dash]}"' if DASH_ARRAYS[dash] else ""
-    line = f'<path d="M0 5H27" stroke="{colour}" stroke-width="{width}"{dashes}/>'
-    return f'<svg viewBox="0 0 27 10" aria-hidden="true">{line}</svg>'
+    lengths = " ".join(f"{length * SWATCH_DASH:.3g}" for length in look.dash)
+    dashes = f' stroke-dasharray="{lengths}"' if lengths else ""
+    line = f'<path d="M0 5H38" stroke="{colour}" stroke-width="{width:g}"{dashes}/>'
+    if look.marker:
+        line += f'<path d="{MARKER_PATHS[look.marker]}" transform="translate(19 5)" fill="{colour}"/>'
+    return f'<svg viewBox="0 0 38 10" aria-hidden="true">{line}</svg>'
 
 
 def row_html(heading: str, row: Sequence[Panel], size: str) -> str:

@@ -14,7 +14,7 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
@@ -27,15 +27,13 @@ from matplotlib.legend import Legend
 from matplotlib.text import Text
 
 from maskedbandits._util import safe_text
+from maskedbandits._util.curves import COLOURS as COLOURS
+from maskedbandits._util.curves import Look, get_look, place_markers
 from maskedbandits.experiments.results import Cell
 
 FONT = "DejaVu Sans"  # comes with matplotlib, so figures look the same on every machine
-# The colours of Okabe and Ito suit colour-blind readers. Their yellow is too pale for a line.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
-# The same on a dark background: lighter, with white for black.
+# The colours on a dark background: lighter, with white for black.
 DARK_COLOURS = ("#3d93d6", "#f07f33", "#25b98c", "#e09cc4", "#9ad8fa", "#f2b632", "#f0f0f0")
-Dash = Literal["-", "--", ":", "-."]
-DASHES: tuple[Dash, ...] = ("-", "--", ":", "-.")
 INK, PALE, GRID = "#222222", "#8a8a8a", "#e6e6e6"
 STYLE: dict[str, Any] = {
     "font.family": FONT,
@@ -54,7 +52,9 @@ STYLE: dict[str, Any] = {
     "xtick.color": INK,
     "ytick.color": INK,
     "legend.frameon": False,
-    "lines.linewidth": 2.2,
+    "legend.handlelength": 3.2,  # long enough to show the dashes
+    "lines.linewidth": 2.0,
+    "lines.markersize": 5.5,
     "pdf.fonttype": 42,
     "savefig.dpi": 160,
     "svg.hashsalt": "maskedbandits",  # makes ids the same every time
@@ -65,16 +65,9 @@ FILE_METADATA: dict[str, dict[str, Any]] = {  # by file type: entries with the d
     "svg": {"Date": None, "Creator": None, "Format": None, "Type": None},
 }
 MAX_COLUMNS = 4  # of panels side by side
-LEGEND_LINE_INCHES, LEGEND_HANDLE_INCHES, MARGIN_INCHES = 0.225, 0.7, 0.4
+LEGEND_LINE_INCHES, LEGEND_HANDLE_INCHES, MARGIN_INCHES = 0.225, 0.9, 0.4
 MISSING_GLYPH = "□"
 MAX_CHARACTERS = 300  # longer texts fit in no figure
-
-
-class Look(NamedTuple):
-    """The colour and dash of a policy, the same in every figure of a report."""
-
-    colour: str
-    dash: Dash
 
 
 Looks = dict[str, Look]
@@ -90,12 +83,15 @@ def use_style() -> Iterator[None]:
 
 
 def assign_looks(policies: Sequence[str]) -> Looks:
-    """Return the look of each policy; dashes vary when the colours are used up."""
-    ordered = list(dict.fromkeys(policies))
-    size = len(COLOURS)
-    return {
-        policy: Look(COLOURS[index % size], DASHES[index // size % len(DASHES)]) for index, policy in enumerate(ordered)
-    }
+    """Return the look of each policy, the same in every figure of a report."""
+    return {policy: get_look(index) for index, policy in enumerate(dict.fromkeys(policies))}
+
+
+def line_options(policy: str, looks: Looks) -> dict[str, Any]:
+    """Return the options of the curve of a policy."""
+    look = looks[policy]
+    places = place_markers(list(looks).index(policy))
+    return {"color": look.colour, "linestyle": look.linestyle, "marker": look.marker, "markevery": places}
 
 
 def set_ids(panel: Axes, policy: str, looks: Looks, **artists: Artist) -> None:
@@ -116,7 +112,8 @@ def legend_entries(policies: Sequence[str], looks: Looks) -> tuple[list[Artist],
     """Return the lines and names in the legend of a figure with these policies."""
     names = [policy for policy in looks if policy in policies]
     lines: list[Artist] = [
-        mpl.lines.Line2D([], [], color=looks[name].colour, linestyle=looks[name].dash) for name in names
+        mpl.lines.Line2D([], [], color=looks[name].colour, linestyle=looks[name].linestyle, marker=looks[name].marker)
+        for name in names
     ]
     return lines, names
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maskedbandits._util import frames
+from maskedbandits._util.curves import Band
 from maskedbandits._util.intervals import mean_half_width
 from maskedbandits.contextual import Contextual
 from maskedbandits.errors import UserError, WrongValueError, check_number
@@ -18,8 +19,6 @@ from maskedbandits.features import Featured
 from maskedbandits.policies import Policy
 from maskedbandits.problems import ContextualProblem, FeaturedProblem, Problem
 from maskedbandits.simulation.results import (
-    DASHES,
-    Band,
     Simulation,
     Summary,
     new_axes,
@@ -186,12 +185,12 @@ class Comparison(Mapping[str, Simulation]):
         Returns
         -------
         matplotlib.axes.Axes
-            The axes. Curves differ in dashes, too, so they survive a greyscale print.
+            The axes. Curves differ in dashes and markers, too, so they survive a greyscale print.
 
         """
         axes = new_axes() if ax is None else ax
-        for index, result in enumerate(self.results.values()):
-            result.plot(axes, band, level, log=log, linestyle=DASHES[index % len(DASHES)])
+        for result in self.results.values():
+            result.plot(axes, band, level, log=log)
         return axes
 
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from maskedbandits._util import extras, frames
+from maskedbandits._util.curves import BANDS, Band, Look, compute_band, get_look, place_markers
 from maskedbandits._util.intervals import mean_half_width
 from maskedbandits._util.progress import format_speed
 from maskedbandits.errors import WrongValueError, check_number
@@ -19,9 +20,8 @@ from maskedbandits.errors import WrongValueError, check_number
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Band = Literal["ci", "quantile", "std"]
-BANDS = ("ci", "quantile", "std")
-DASHES = ("-", "--", ":", "-.")  # tell curves apart without colours
+CURVE = "regret-curve"  # the id of curves, to count those that a figure has
+LEGEND_HANDLE = 3.2  # ems, long enough to show the dashes
 
 
 class RegretFormat:
@@ -295,7 +295,8 @@ class Simulation:
         label : str, optional
             Name in the legend. By default the name of the policy.
         **line
-            Options of matplotlib's ``plot``, such as ``color`` or ``linestyle``.
+            Options of matplotlib's ``plot``, such as ``color``, ``linestyle`` or ``marker``. By default curves on the
+            same axes differ in all three, so they survive a greyscale print.
 
         Returns
         -------
@@ -315,31 +316,31 @@ class Simulation:
         'cumulative regret'
 
         """
-        low, mean, high = self._band(band, level)
+        level = check_number("level", level, 0.0, 1.0, above=True, below=True)
+        if band is not None and band not in BANDS:
+            raise WrongValueError("band", band, f"one of {', '.join(BANDS)}, or None")
+        low, mean, high = compute_band(self.regret, band, level)
         axes = new_axes() if ax is None else ax
-        [drawn] = axes.plot(self.times, mean, label=self.policy if label is None else label, **line)
+        index = sum(1 for one in axes.lines if one.get_gid() == CURVE)
+        options = complete_line(get_look(index), place_markers(index), line)
+        [drawn] = axes.plot(self.times, mean, label=self.policy if label is None else label, **options)
+        drawn.set_gid(CURVE)
         if band is not None:
             axes.fill_between(self.times, low, high, color=drawn.get_color(), alpha=0.2, linewidth=0)
         axes.set(xlabel="step", ylabel="cumulative regret")
         if log:
             axes.set_xscale("log")
-        axes.legend(frameon=False)
+        axes.legend(frameon=False, handlelength=LEGEND_HANDLE)
         return axes
 
-    def _band(self, band: Band | None, level: float) -> tuple[Any, Any, Any]:
-        """Return the lower end, the mean and the upper end at each checkpoint."""
-        level = check_number("level", level, 0.0, 1.0, above=True, below=True)
-        if band is not None and band not in BANDS:
-            raise WrongValueError("band", band, f"one of {', '.join(BANDS)}, or None")
-        mean = self.regret.mean(axis=0)
-        if band == "quantile":
-            low, high = np.quantile(self.regret, [0.5 - level / 2.0, 0.5 + level / 2.0], axis=0)
-            return low, mean, high
-        if band == "std":
-            half = self.regret.std(axis=0, ddof=1) if self.runs > 1 else np.full(mean.shape, np.nan)
-        else:
-            half = mean_half_width(self.regret, level)
-        return mean - half, mean, mean + half
+
+def complete_line(look: Look, markevery: tuple[float, float], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of a curve: the given ones, and the look where they leave it open."""
+    from matplotlib.cbook import normalize_kwargs
+    from matplotlib.lines import Line2D
+
+    chosen = {"color": look.colour, "linestyle": look.linestyle, "marker": look.marker, "markevery": markevery}
+    return {**chosen, "markersize": 5, **normalize_kwargs(dict(given), Line2D)}
 
 
 def new_axes() -> Axes:

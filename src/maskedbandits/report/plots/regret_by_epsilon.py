@@ -86,7 +86,7 @@ class RegretByEpsilon(Plot):
         panel.yaxis.set_major_formatter(EngFormatter(sep=""))
         panel.yaxis.set_minor_locator(NullLocator())
         panel.set_xlabel("ε: more privacy to the left, less to the right")
-        panel.set_ylabel(f"regret after {groups[0][0].horizon:,} {groups[0][0].unit}")
+        panel.set_ylabel(f"cumulative regret after {groups[0][0].horizon:,} {groups[0][0].unit}")
 
     def draw_policy(
         self, panel: Axes, name: str, cells: Sequence[Cell], places: dict[float, float], floor: float
@@ -101,7 +101,7 @@ class RegretByEpsilon(Plot):
         mean = np.array([cell.mean[-1] for cell in cells])
         half = np.nan_to_num([cell.half_width[-1] for cell in cells])
         low, high = np.maximum(mean - half, floor), mean + half
-        [line] = panel.plot(where, mean, color=look.colour, linestyle=look.dash, marker="o")
+        [line] = panel.plot(where, mean, color=look.colour, linestyle=look.linestyle, marker=look.marker)
         bars = panel.vlines(where, low, high, color=look.colour, linewidth=1.6)
         band = panel.fill_between(where, low, high, color=look.colour, alpha=0.25, linewidth=0)
         style.set_ids(panel, policy, self.looks, **{f"{name}-line": line, f"{name}-bars": bars, f"{name}-band": band})

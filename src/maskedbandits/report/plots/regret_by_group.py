@@ -50,7 +50,7 @@ class RegretByGroup(Plot):
             panel.set_ylim(self.limits())
             panel.set_xlabel("group" if index + count >= len(groups) else "")
         for row in panels:
-            row[0].set_ylabel("lost per visitor")
+            row[0].set_ylabel("regret per visitor")
         style.add_legend(figure, self.title, *style.legend_entries(self.policies, self.looks))
         return figure
 
@@ -61,7 +61,7 @@ class RegretByGroup(Plot):
             figure, panel = new_panel()
             self.draw(panel, group)
             panel.set_ylim(self.limits())
-            panel.set(xlabel="group", ylabel="lost per visitor")
+            panel.set(xlabel="group", ylabel="regret per visitor")
             panels.append(render_panel(figure, f"{self.name}-{index}", style.panel_title(group)))
         return [("", panels)]
 
@@ -70,11 +70,11 @@ class RegretByGroup(Plot):
         shares = np.array(group[0].shares)
         places = np.arange(shares.size)
         for number, cell in enumerate(group):
-            colour = self.looks[cell.label.policy].colour
+            colour, _, marker = self.looks[cell.label.policy]
             mean, half = (part / (shares * cell.horizon) for part in cell.final_group_regret)
             where = places + OFFSET * (number - (len(group) - 1) / 2)
             half = np.nan_to_num(half)
-            [dots] = panel.plot(where, mean, "o", color=colour)
+            [dots] = panel.plot(where, mean, marker, color=colour)
             bars = panel.vlines(where, np.maximum(mean - half, 0.0), mean + half, color=colour, linewidth=1.6)
             style.set_ids(panel, cell.label.policy, self.looks, dots=dots, bars=bars)
         panel.set_title(style.panel_title(group), loc="left")

@@ -81,7 +81,7 @@ class RegretOverTime(Plot):
                 draw_means(panel, groups[0][0])
             panels[-1][0].set_ylabel("means")
         for row in panels[:rows]:
-            row[0].set_ylabel("regret so far")
+            row[0].set_ylabel("cumulative regret")
         style.add_legend(figure, self.title, *style.legend_entries(self.policies, self.looks))
         return figure
 
@@ -97,7 +97,7 @@ class RegretOverTime(Plot):
             figure, panel = new_panel()
             self.draw(panel, group, label_changes=True)
             panel.set_ylim(lowest_value([group]), 1.05 * (max(tops) if shared else tops[index]) or 1.0)
-            panel.set(xlabel="step", ylabel="regret so far")
+            panel.set(xlabel="step", ylabel="cumulative regret")
             numbers = self.list_numbers(panel, group)
             panels.append(render_panel(figure, f"{self.name}-{index}", style.panel_title(group), numbers))
         if summary.has_many_changes(self.groups[0][0]):
@@ -131,7 +131,7 @@ class RegretOverTime(Plot):
             times, mean, half = (
                 np.concatenate([[0], part]) for part in (cell.outcome.times, cell.mean, cell.half_width)
             )
-            [line] = panel.plot(times, mean, color=look.colour, linestyle=look.dash)
+            [line] = panel.plot(times, mean, **style.line_options(cell.label.policy, self.looks))
             band = panel.fill_between(times, mean - half, mean + half, color=look.colour, alpha=0.25, linewidth=0)
             style.set_ids(panel, cell.label.policy, self.looks, line=line, band=band)
         panel.set_title(style.panel_title(group), loc="left")
