@@ -1,18 +1,20 @@
 """Writes the tables of docs/reproduction.md: `python -m docs.reproduction`.
 
-The experiments are run, or gone on with, in their usual places first, as `maskedbandits run` would.
+The experiments are run, or resumed, in their usual places first, as `maskedbandits run` would. With the names of
+blocks, such as `ren2020`, it writes these alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from docs import blocks
 from docs.experiments import results
 from maskedbandits.experiments.results import Cell, Results
 
-BLOCKS = {"": ("gajane2018", "gajane2018_others"), "published": ("published",)}
 PAGE = Path(__file__).with_suffix(".md")
 
 
@@ -40,11 +42,22 @@ def section(made: Results) -> str:
     return f"{facts}\n\n{table(made.cells)}"
 
 
+def sections(*names: str) -> str:
+    """Run what is missing of some experiments, and return their tables."""
+    return "\n\n".join(section(results(name, "python -m docs.reproduction")) for name in names)
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "gajane2018": functools.partial(sections, "gajane2018", "gajane2018_others"),
+    "ren2020": functools.partial(sections, "ren2020"),
+    "published": functools.partial(sections, "published"),
+}
+
+
 def main() -> None:
-    """Write the tables into the page."""
-    for block, names in BLOCKS.items():
-        sections = [section(results(name, "python -m docs.reproduction")) for name in names]
-        blocks.fill(PAGE, {block: "\n\n".join(sections)})
+    """Write the tables into the page, or those that are named."""
+    for block in sys.argv[1:] or TABLES:
+        blocks.fill(PAGE, {block: TABLES[block]()})
 
 
 if __name__ == "__main__":
