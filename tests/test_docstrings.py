@@ -19,7 +19,7 @@ PACKAGE = Path(maskedbandits.__file__).parent
 INTERNAL_METHODS = {
     "Contextual": {"for_simulation", "fresh_grains", "note", "restore", "snapshot", "take_in"},
     "Featured": {"for_simulation"},
-    "Policy": {"for_log", "for_simulation"},
+    "Policy": {"for_log", "for_simulation", "snapshot"},
     "planner.PlanInputs": {
         "build_expected_world",
         "build_policy",

@@ -47,7 +47,7 @@ class TestAdding:
     @pytest.mark.parametrize("name", OFFERED)
     def test_added_arm_keeps_what_was_learned(self, name: str) -> None:
         policy = played(name)
-        before = policy._snapshot()
+        before = policy.snapshot()
         before_retirement = policy.estimates(), policy.intervals(), policy.indices(), policy.pending
         for _ in range(6):  # through 4 and 8 leaves of the tournament
             arm = policy.add_arm()

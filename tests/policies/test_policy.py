@@ -129,7 +129,7 @@ class TestCopies:
         one = specimen(name)
         stream(one, DRAWS[:60])
         other = make(one)
-        before = other._snapshot()
+        before = other.snapshot()
         chosen = stream(one, DRAWS[60:])
         assert all(np.array_equal(*arrays) for arrays in zip(other._state, before, strict=True))
         assert stream(other, DRAWS[60:]) == chosen
@@ -164,7 +164,7 @@ def test_simulator_refuses_subclass(tmp_path: Any) -> None:
             return 0
 
     plain = make_policy("klucb-cf", arms=2, corruption=RR)
-    mine = Mine(plain.kind, plain.parameters, plain._snapshot(), plain._state.rng.copy())
+    mine = Mine(plain.kind, plain.parameters, plain.snapshot(), plain._state.rng.copy())
     problem = Problem([[0.1, 0.9]], [0], 100, RR)
     with pytest.raises(ValueError, match="a fresh one for every run") as caught:
         simulate(problem, mine, runs=1)

@@ -198,27 +198,15 @@ class Contextual:
         open_arms = None if among is None else self._check_open(among)
         table = np.zeros(self._grains.feedbacks.size, dtype=np.int64)
         with self._lock:
-            closed = stack_rows(self._state, "closed")
-            before = None if open_arms is None else closed.copy()
-            try:
-                if open_arms is not None:
-                    closed[:] = 1
-                    closed[:, open_arms] = 0
-                is_limited = int(open_arms is not None)
+            is_limited = int(open_arms is not None)
+            with arm_changes.only_open(stack_rows(self._state, "closed"), open_arms):
                 grain = self._live.ask_groups(self._state, self._grains, table, is_limited, int(decides))
-            finally:
-                if before is not None:
-                    closed[:] = before
         return grain, table[: self.grouping.sizes[grain]]
 
     def _check_open(self, among: ArrayLike) -> Ints:
-        """Return some arms, none of them retired."""
+        """Return some arms, if the arms of this kind can change."""
         arm_changes.check_kind(self.kind)
-        arms = validation.some("among", among, self.arms)
-        retired = self._policies[0].retired[arms]
-        if retired.any():
-            raise UserError(f"among: arm {arms[retired][0]} is retired: leave it out")
-        return arms
+        return validation.some("among", among, self.arms)
 
     def signs(self, grain: int) -> Ints | None:
         """Draw a sign for each part of a grain.
@@ -500,7 +488,7 @@ class Contextual:
             shares = self._revealed_shares()
             grain = int(np.argmax(self._grains.weights)) if by_best else self.grouping.finest
             first, last = self.grouping.firsts[grain : grain + 2]
-            states = [policy._snapshot() for policy in self._policies[first:last]]
+            states = [policy.snapshot() for policy in self._policies[first:last]]
         each = [with_state(*pair) for pair in zip(self._policies[first:last], states, strict=True)]
         for_any_share = is_certain and shares is None and self.known_shares is None and len(each) > 1
         if shares is not None or for_any_share:

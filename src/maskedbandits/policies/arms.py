@@ -4,10 +4,12 @@ An added arm has no observations, and is explored like any arm at the beginning.
 Its number is never reused, and late reports of it are taken in as ever.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from maskedbandits._numba.state import Ints, copy_widened, has_field
 from maskedbandits.corruption import IDENTITY, Corruption, Polyline, expand_per_arm
@@ -94,6 +96,24 @@ def _nodes(state: Any, arm: int) -> tuple[Any, Any]:
     """Return the means and feedbacks of an arm's polyline."""
     nodes = slice(state.first_node[arm], state.last_node[arm] + 1)
     return state.node_means[nodes], state.node_feedbacks[nodes]
+
+
+@contextmanager
+def only_open(closed: NDArray[Any], arms: Ints | None) -> Iterator[None]:
+    """Close all other arms for the moment, in a state or in a row for each of several states; None closes none."""
+    if arms is None:
+        yield
+        return
+    before = closed.copy()
+    retired = np.atleast_2d(before)[0, arms] > 0
+    if retired.any():
+        raise UserError(f"among: arm {arms[retired][0]} is retired: leave it out")
+    try:
+        closed[:] = 1
+        closed[..., arms] = 0
+        yield
+    finally:
+        closed[:] = before
 
 
 def retire_arm(kind: Kind, state: Any, arm: int) -> None:

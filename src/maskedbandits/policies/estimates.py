@@ -1,13 +1,23 @@
 """Estimates from a policy's state: mean rewards, confidence intervals, and arms with suspect reports."""
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from maskedbandits._numba.state import Floats, has_field
-from maskedbandits.errors import check_number
+from maskedbandits.errors import UserError, check_number
+from maskedbandits.policies.registry import Kind
+
+
+def check_bounds_known(kind: Kind, parameters: Mapping[str, Any]) -> None:
+    """Refuse a policy without masked feedback, or without known bounds of it."""
+    if kind.sees_rewards:
+        raise UserError(f"{kind.name} keeps noisy rewards, no masked feedback: ask a policy that is shown reports")
+    if parameters.get("tail") is not None:
+        raise UserError("with a heavy tail no bounds are known that hold at all times: ask for estimates")
 
 
 def estimates(state: Any, contamination: float) -> Floats:

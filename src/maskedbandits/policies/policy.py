@@ -14,15 +14,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from maskedbandits._numba.state import Floats, Ints, Words, copy_state, digest
 from maskedbandits.corruption import Corruption
-from maskedbandits.errors import UserError, check_int
+from maskedbandits.errors import check_int
 from maskedbandits.math import rng
 from maskedbandits.policies import arms as arm_changes
 from maskedbandits.policies import estimates, log_times, validation
 from maskedbandits.policies import pending as pending_reports
-from maskedbandits.policies.index import report_masks
 from maskedbandits.policies.initial_state import rebuild_state, simulation_state
 from maskedbandits.policies.pending import EXPIRE_AFTER, FOREVER
 from maskedbandits.policies.registry import Kind
+from maskedbandits.policies.reports import Reports, is_mixed
 from maskedbandits.policies.runtime import Entries, get_entries, hold_during_forks
 
 MAX_AT_ONCE = 1 << 27  # decisions or draws in one call: the array of arms takes a GiB
@@ -65,7 +65,7 @@ class Policy:
         self._parameters: Mapping[str, Any] = kind.complete(given, int(state.scalars[0].arms))
         self._state: Any = state
         self._arms = int(state.scalars[0].arms)
-        self._mixed = kind.on_axes and bool(state.scalars[0].mixed)
+        self._mixed = is_mixed(kind, state)
         self._most = 1.0 if self.sigma is None else validation.MAX_FEEDBACK
         self._lock = threading.Lock()
         self._entries = get_entries(kind.layout, kind.name)
@@ -232,17 +232,8 @@ class Policy:
         arm_changes.check_kind(self._kind)
         places = validation.some("among", among, self._arms)
         out = np.zeros(n, dtype=np.int64)
-        with self._lock:
-            closed = self._state.closed
-            before = closed.copy()
-            if before[places].any():
-                raise UserError(f"among: arm {places[before[places] > 0][0]} is retired: leave it out")
-            try:
-                closed[:] = 1
-                closed[places] = 0
-                self._entries_of(".among").choose_open(self._state, out, int(decides))
-            finally:
-                closed[:] = before
+        with self._lock, arm_changes.only_open(self._state.closed, places):
+            self._entries_of(".among").choose_open(self._state, out, int(decides))
         return out
 
     def observe(self, arm: int, feedback: float, corruption: Corruption | None = None) -> None:
@@ -285,9 +276,7 @@ class Policy:
                 if not self._mixed:  # another thread may just have changed it
                     self._entries.observe(self._state, arm, value)
                     return
-        masks = report_masks.read_masks([corruption], 1)
-        with self._lock:
-            self._take_in(np.array([arm]), np.array([value]), masks)
+        self._take_in(Reports.read(np.array([arm]), np.array([value]), [corruption]))
 
     def observe_many(
         self, arms: ArrayLike, feedbacks: ArrayLike, corruptions: Sequence[Corruption | None] | None = None
@@ -318,42 +307,13 @@ class Policy:
 
         """
         pulled, seen = validation.many(arms, feedbacks, self._arms, self._most)
-        masks = None if corruptions is None else report_masks.read_masks(corruptions, pulled.size)
+        self._take_in(Reports.read(pulled, seen, corruptions))
+
+    def _take_in(self, reports: Reports) -> None:
+        """Take in reports; a refused call changes nothing."""
         with self._lock:
-            self._take_in(pulled, seen, masks)
-
-    def _take_in(self, arms: Ints, feedbacks: Floats, masks: report_masks.Masks | None) -> None:
-        """Take in reports, with the lock held; a refused call changes nothing."""
-        first = self._first_masked(arms, masks)
-        self._take_in_plain(arms[:first], feedbacks[:first])
-        if first == arms.size:
-            return
-        if self._kind.on_axes and not self._mixed:
-            self._state = report_masks.add_mask_sums(self._state)
-            self._mixed = True
-        indices, lines = masks or report_masks.Masks(np.full(arms.size, report_masks.ARMS_OWN), report_masks.NO_LINES)
-        observe = self._entries_of(".masked").observe_masked
-        observe(self._state, arms[first:], feedbacks[first:], indices[first:], lines, 1.0 - self.contamination)
-
-    def _take_in_plain(self, arms: Ints, feedbacks: Floats) -> None:
-        """Take in reports that have the masks of their arms."""
-        if arms.size == 1:  # the code for one report is loaded anyway
-            self._entries.observe(self._state, int(arms[0]), float(feedbacks[0]))
-        elif arms.size:
-            self._entries_of(".many").observe_many(self._state, arms, feedbacks)
-
-    def _first_masked(self, arms: Ints, masks: report_masks.Masks | None) -> int:
-        """Return the position of the first report with another mask than its arm's, or after such a report."""
-        if masks is None:
-            return 0 if self._mixed else arms.size
-        if not self._kind.takes_masks or self.sigma is not None:
-            raise UserError(f"{self.name} takes no corruption of a report's own: give the feedback alone")
-        if not self._kind.sees_corruption:
-            return arms.size
-        first = self._entries_of(".masked").tell_apart(self._state, arms, *masks, 1.0 - self.contamination)
-        if first < arms.size:
-            report_masks.refuse_curves(self._state)
-        return 0 if self._mixed else first
+            self._state = reports.take_in(self._kind, self._state, self.contamination, self.sigma)
+            self._mixed = is_mixed(self._kind, self._state)
 
     def note(self, arm: int, n: int = 1) -> None:
         """Expect n more reports of an arm, for decisions that were made elsewhere or come from `sample`.
@@ -508,7 +468,7 @@ class Policy:
         if self._kind.draws_from == "scores":
             return self.indices()
         drawn = np.zeros(tries if self._kind.draws_from else 1, dtype=np.int64)
-        snapshot = self._snapshot()
+        snapshot = self.snapshot()
         snapshot.rng[:] = rng.seed_words()
         self._entries_of(".sample").sample(snapshot, drawn)
         return np.bincount(drawn, minlength=snapshot.counts.size) / drawn.size
@@ -524,7 +484,7 @@ class Policy:
             An array of shape (K,), with NaN for an arm without observations.
 
         """
-        return estimates.estimates(self._snapshot(), self.contamination)
+        return estimates.estimates(self.snapshot(), self.contamination)
 
     def intervals(self, delta: float = 0.05) -> Floats:
         """Return a confidence interval for the mean reward of every arm, clipped to [0, 1].
@@ -568,14 +528,11 @@ class Policy:
 
     def _masked_snapshot(self) -> Any:
         """Return a copy of the state, if it holds masked feedback with known bounds."""
-        if self._kind.sees_rewards:
-            raise UserError(f"{self.name} keeps noisy rewards, no masked feedback: ask a policy that is shown reports")
-        if self._parameters.get("tail") is not None:
-            raise UserError("with a heavy tail no bounds are known that hold at all times: ask for estimates")
-        return self._snapshot()
+        estimates.check_bounds_known(self._kind, self._parameters)
+        return self.snapshot()
 
-    def _snapshot(self) -> Any:
-        """Return a copy of the state."""
+    def snapshot(self) -> Any:
+        """Return a copy of the state. Internal: its sections are not part of the interface."""
         with self._lock:
             return copy_state(self._state)
 
@@ -595,7 +552,7 @@ class Policy:
             64 hexadecimal digits.
 
         """
-        return digest(self._snapshot())
+        return digest(self.snapshot())
 
     def save(self, path: str | Path) -> None:
         """Write the policy to a file, for `load_policy`.
@@ -611,7 +568,7 @@ class Policy:
         serialization.save(self, path)
 
     def __copy__(self) -> Policy:
-        state = self._snapshot()
+        state = self.snapshot()
         return Policy(self._kind, self._given, state, state.rng.copy(), fresh=False)
 
     def __deepcopy__(self, memo: Any) -> Policy:

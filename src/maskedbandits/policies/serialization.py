@@ -111,7 +111,7 @@ class _PolicySerializer(Serializer[Policy]):
 
     def write(self, policy: Policy, stream: IO[bytes]) -> None:
         """Write the description and the state."""
-        write_arrays(stream, description(policy), policy._snapshot())
+        write_arrays(stream, description(policy), policy.snapshot())
 
     def read(self, about: dict[str, Any], file: Any, sizes: Mapping[str, int], *, exact: bool) -> Any:
         """Return the kind, the parameters and the state."""
