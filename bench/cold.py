@@ -73,7 +73,7 @@ def live(name: str) -> list[Start]:
 
 
 def simulation() -> list[Start]:
-    """Measure a small simulation of which nothing is compiled, and once more."""
+    """Measure a small simulation without compiled code, and with it."""
     with tempfile.TemporaryDirectory() as folder:
         [first], [second] = (_run_script(SIMULATES, folder) for _ in range(2))
     return [

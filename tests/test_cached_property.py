@@ -58,7 +58,7 @@ def test_threads_that_ask_at_once_get_the_same() -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks here")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_a_child_need_not_wait_for_a_thread_that_it_does_not_have() -> None:
+def test_child_of_a_fork_does_not_wait_for_a_lost_thread() -> None:
     """With the lock of Python 3.11's cached_property it would wait for ever; it has a minute."""
     busy, other = Shop(), Shop()
     other.may_go_on.set()

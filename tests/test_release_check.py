@@ -108,7 +108,7 @@ def test_lock_is_sorted_and_unique() -> None:
 
 def test_failed_program_is_a_one_line_error() -> None:
     assert call(sys.executable, "-c", "raise SystemExit(2)", code=2) == ""
-    with pytest.raises(UnfitError, match=r"ended with 1, not 0: ValueError: why$"):
+    with pytest.raises(UnfitError, match=r"with 1, not 0.*why$"):
         call(sys.executable, "-c", "raise ValueError('why')")
 
 
@@ -123,7 +123,7 @@ def test_service_that_does_not_start_fails_check(tmp_path: Path) -> None:
     program = tmp_path / "maskedbandits"
     program.write_text(f"#!{sys.executable}\nprint('no')\n", encoding="utf-8")
     program.chmod(0o755)
-    with pytest.raises(UnfitError, match=r"says 'no\\n', and not where it listens"):
+    with pytest.raises(UnfitError, match="where it listens"):
         release_check.smoke_service(tmp_path, tmp_path)
 
 

@@ -245,7 +245,7 @@ def test_misplaced_argument_is_refused(policy: Any, complaint: str) -> None:
 
 def test_parameters_without_a_name_are_refused() -> None:
     for policy in (Greedy, make_policy("uniform", arms=2)):
-        with pytest.raises(UserError, match="share: parameters go with a name"):
+        with pytest.raises(UserError, match="share: "):
             check_policy(policy, share=0.1)
 
 
@@ -366,5 +366,5 @@ def compile_last(arms): return lambda arms: 0
 def test_machine_code_that_plays_differently_is_caught(load: Callable[[str], str]) -> None:
     check_policy(load(COMPILED))
     text = COMPILED.replace("    return arm", "    return last(scalars.arms) if arm == 1 else arm")
-    with pytest.raises(PolicyContractError, match="machine code and plain Python play differently"):
+    with pytest.raises(PolicyContractError, match="play differently"):
         check_policy(load(OTHER_CODE + text), explores=False)

@@ -21,7 +21,7 @@ ALIKE = [[0.9, 0.3]] * 5
 
 @pytest.mark.parametrize("kind", masks.KINDS)
 def test_pooled_policy_equals_twin(kind: str) -> None:
-    """Question for question, with answers that nobody can foresee."""
+    """Compare every question, with random answers."""
     policy = make_contextual(
         "klucb-cf", groups=3, arms=2, epsilon=2, shares=[0.2, 0.3, 0.5], answers=kind, pool=True, seed=7
     )

@@ -235,7 +235,7 @@ def test_table_round_trips_through_cache(folder: Path, wheel: Path) -> None:
 def test_damaged_file_is_refused_and_replaceable(folder: Path, wheel: Path, damage: bytes) -> None:
     data.get("made-up", file=wheel)
     (folder / "made-up.npz").write_bytes(damage)
-    with pytest.raises(UserError, match=r"damaged.*data get made-up --fresh"):
+    with pytest.raises(UserError, match=r"damaged.*--fresh"):
         data.load("made-up")
     assert outcomes(data.get("made-up", file=wheel)) == ROUNDS
 
@@ -254,7 +254,7 @@ def test_flipped_bit_never_changes_outcomes(folder: Path, wheel: Path) -> None:
 def test_other_format_version_is_refused(folder: Path, wheel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data.get("made-up", file=wheel)
     monkeypatch.setattr(cache, "FORMAT_VERSION", cache.FORMAT_VERSION + 1)
-    with pytest.raises(UserError, match=r"version.*data get made-up --fresh"):
+    with pytest.raises(UserError, match=r"version.*--fresh"):
         data.load("made-up")
 
 

@@ -250,7 +250,7 @@ def test_damaged_query_is_reported_and_not_answered(url: str, service: Service, 
     assert not service.arrivals
 
 
-def test_ledger_knows_what_is_drawn() -> None:
+def test_ledger_counts_drawn_answers() -> None:
     ledger = Ledger(cap=3)
     for name, draw in (("bit", lambda: ledger.report("bit", 1)), ("answer", lambda: ledger.answer("answer", 4, 6))):
         ledger.reserve(name, 1)

@@ -189,7 +189,7 @@ def test_cells_are_played_again_after_an_edit_of_a_helper(folder: Path, fork_ser
     assert play("processes") == "0 180"
 
 
-def test_plain_name_of_a_registered_policy_is_known_in_its_process(folder: Path) -> None:
+def test_registered_policy_is_known_in_its_process(folder: Path) -> None:
     read(folder, "mine:my-policy")
     assert read(folder, "my-policy").own is None
 

@@ -126,7 +126,7 @@ def test_too_short_window_on_log_is_an_error(tmp_path: Path) -> None:
 
 def test_cached_data_sets_are_found_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(cache.FOLDER_VARIABLE, str(tmp_path / "data"))
-    with pytest.raises(ValueError, match=r"problems\[0\]: retail .* data get retail"):
+    with pytest.raises(ValueError, match="data get retail"):
         loaded(tmp_path, 'data = "retail"')
     (tmp_path / "data").mkdir()
     table = data.Rounds(("a", "b"), np.eye(2)[[0, 1, 1, 0]], np.array([0, 2]), "a month", ("May", "June"))

@@ -262,7 +262,7 @@ def test_edited_specification_is_an_error(folder: Path, where: tuple[Any, ...], 
     assert f"{KEY}.npz: damaged results file" in refused(folder)
 
 
-def test_specification_that_is_no_table_is_an_error(folder: Path) -> None:
+def test_specification_must_be_a_table(folder: Path) -> None:
     nothings: list[Any] = [None, [], "why", 3]
     for spec in nothings:
         results.save_outcome(folder, KEY, outcome(spec=spec))

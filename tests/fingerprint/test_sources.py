@@ -82,7 +82,7 @@ POLICY = "\nclass Policy:\n    def choose(self):\n        {}return 0\n"
         ("import statistics", "", ["statistics.py"]),  # not that of the standard library
     ],
 )
-def test_an_edit_of_what_is_imported_is_seen(project: Project, head: str, inside: str, files: list[str]) -> None:
+def test_edit_of_an_imported_file_is_seen(project: Project, head: str, inside: str, files: list[str]) -> None:
     for name in (HELPER, "helpers/__init__.py", SUB, "loose/sub.py", "statistics.py", "unrelated.py"):
         project.write(name)
     project.write("helpers/lazy.py", "from helper import *\ndef thing(): return ANSWER\n")

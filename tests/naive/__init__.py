@@ -1,6 +1,6 @@
 """Slow, obvious references, straight from the paper; nothing of the package is imported.
 
-Indices are found by bisection on q itself, the window is scanned anew at every step.
+Indices are found by bisection on q itself, and the whole window is scanned at every step.
 """
 
 import math
@@ -127,7 +127,7 @@ class Observation(NamedTuple):
 
 
 class Twin:
-    """A policy of memory and index, and of what makes it forget; everything is worked out anew at every step."""
+    """A policy of memory, index and restarts; everything is recomputed at every step."""
 
     def __init__(
         self,

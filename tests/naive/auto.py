@@ -1,6 +1,6 @@
 """A slow, obvious reference for `auto`, Bayes' rule over the last change; nothing of the package is imported.
 
-A hypothesis keeps when the last change came, and everything else is counted anew from the whole history at every step.
+A hypothesis stores the time of the last change, and everything else is recounted from the whole history at every step.
 """
 
 import itertools

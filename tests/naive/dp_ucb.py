@@ -6,7 +6,7 @@ import numpy as np
 
 
 class CentralUCB:
-    """DP-UCB: every public sum is put together anew from the noisy nodes that cover the rewards."""
+    """DP-UCB: every public sum is recomputed from the noisy nodes that cover the rewards."""
 
     def __init__(self, arms: int, epsilon: float) -> None:
         self.epsilon = epsilon

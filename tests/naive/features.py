@@ -1,6 +1,6 @@
 """Slow, obvious references for policies over features; nothing of the package is imported.
 
-Matrices are multiplied and inverted by numpy; discounted sums are made anew from all that was seen at every step.
+Numpy multiplies and inverts matrices; discounted sums are recomputed from the whole history at every step.
 """
 
 import math

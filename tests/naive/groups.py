@@ -8,7 +8,7 @@ import numpy as np
 
 
 class Pooled:
-    """Grains with a policy for every part; all that they know is worked out anew from what was seen."""
+    """Grains with a policy for every part; everything is recomputed from all answers."""
 
     def __init__(
         self,

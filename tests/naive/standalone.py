@@ -1,7 +1,7 @@
 """What the slow, obvious references for policies that stand alone have in common; nothing of the package is imported.
 
-Each keeps all it has seen and reckons anew at every step. Randomness comes from the generator handed over, in the order
-in which the algorithms say that it is drawn.
+Each stores all it has seen and recomputes everything at every step. The generator is an argument, and is
+drawn from in the order of the algorithms.
 """
 
 from typing import Protocol

@@ -13,7 +13,7 @@ from maskedbandits.policies import KINDS, check_policy, log_times, oracle, regis
 from specimens import RR
 
 TIMES = {"window": DURATION, "horizon": DURATION, "gamma": DECAY, "restarts": POSITION}
-# What is no time of the world: counts of observations, of arms and of changes, sizes, shares and levels of evidence.
+# Not times of the world: counts of observations, of arms and of changes, sizes, shares and levels of evidence.
 OTHERS = {
     *(
         "best",

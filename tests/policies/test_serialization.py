@@ -250,7 +250,7 @@ class TestFeedbackOfAnySize:
             other.observe(arm, feedback)
         assert np.array_equal(one.indices(), other.indices())
 
-    def test_numbers_out_of_range_are_damage_only_where_feedback_is_bits(self, tmp_path: Path) -> None:
+    def test_large_numbers_are_damage_only_for_bits(self, tmp_path: Path) -> None:
         path = tmp_path / "policy"
         policy = make_policy("sw-ucb-cf", arms=2, corruption=GaussianNoise(1), window=30)
         policy.observe(0, 5.0)

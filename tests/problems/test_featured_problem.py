@@ -110,7 +110,7 @@ def test_invalid_problems_are_refused(given: dict[str, Any], complaint: str) -> 
 def test_misfits_are_refused() -> None:
     problem = FeaturedProblem(WEIGHTS[0], [0], 10, MASK)
     assert (problem.segments, problem.arms, problem.features) == (1, 3, 4)
-    with pytest.raises(UserError, match="give a policy of make_featured"):
+    with pytest.raises(UserError, match="make_featured"):
         simulate(problem, make_policy("klucb-cf", arms=3, corruption=MASK))
     with pytest.raises(UserError, match="3 arms and 2 features"):
         simulate(problem, make_featured("logistic-ts-cf", arms=3, features=2, corruption=MASK))

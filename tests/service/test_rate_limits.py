@@ -28,7 +28,7 @@ def test_bucket_matches_naive_twin(rate: int, burst: int, steps: list[tuple[int,
         assert buckets.wait("somebody", eighths / 8, cost) == pytest.approx(float(wanted), abs=1e-6)
 
 
-def test_waiting_as_told_is_enough() -> None:
+def test_waiting_for_retry_after_is_enough() -> None:
     buckets = TokenBuckets(2.0, 3.0)
     now = 1000.0
     assert [buckets.wait("a", now) for _ in range(6)] == [0.0] * 6
