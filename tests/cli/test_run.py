@@ -7,6 +7,7 @@ import signal
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import Result
@@ -14,7 +15,7 @@ from click.testing import Result
 from children import PROGRAM, child, wait_until
 from commands import MORE, SMALL, call, refused, small_file
 from maskedbandits import cli
-from maskedbandits.experiments import runner
+from maskedbandits.experiments.stored_runs import StoredRuns
 from maskedbandits.report import page, plots, style
 from maskedbandits.report.plots.regret_by_epsilon import RegretByEpsilon
 
@@ -93,24 +94,24 @@ def test_second_run_reuses_finished_cells(finished: tuple[Path, Result]) -> None
 # Interrupts
 
 
-def failing_at(monkeypatch: pytest.MonkeyPatch, name: str, number: int, error: BaseException) -> list[object]:
-    """Let a function of the runner fail when it is called for the so-many-th time; return its calls."""
-    sound = getattr(runner, name)
+def failing_at(monkeypatch: pytest.MonkeyPatch, number: int, error: BaseException) -> list[object]:
+    """Let saving fail when a cell is saved for the so-many-th time; return the calls."""
+    sound = StoredRuns.save_cell
     calls: list[object] = []
 
-    def sometimes(*arguments: object) -> object:
+    def sometimes(*arguments: Any) -> None:
         calls.append(arguments)
         if len(calls) == number:
             raise error
-        return sound(*arguments)
+        sound(*arguments)
 
-    monkeypatch.setattr(runner, name, sometimes)
+    monkeypatch.setattr(StoredRuns, "save_cell", sometimes)
     return calls
 
 
 @pytest.mark.usefixtures("no_figures")
 def test_interrupted_run_can_be_resumed(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    calls = failing_at(monkeypatch, "save_outcome", 3, KeyboardInterrupt())
+    calls = failing_at(monkeypatch, 3, KeyboardInterrupt())
     file.write_text(SMALL.replace("[1, inf]", "[1]") + MORE, encoding="utf-8")
     result = call("run", file)
     refused(result, "2 of 4 cells are kept in results/small; the same command goes on", cli.INTERRUPTED)
@@ -206,7 +207,7 @@ def test_json_is_printed_if_figures_fail(file: Path, monkeypatch: pytest.MonkeyP
 def test_full_disk_counts_saved_cells(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     error = OSError(28, "No space left on device", "results/small/cells/x.npz")
     with monkeypatch.context() as patch:
-        failing_at(patch, "save_outcome", 3, error)
+        failing_at(patch, 3, error)
         result = call("run", file)
     complaint = "results/small/cells/x.npz: No space left on device; 2 of 4 cells are kept in results/small"
     refused(result, complaint, cli.FAILED)
@@ -214,5 +215,5 @@ def test_full_disk_counts_saved_cells(file: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_out_of_memory_is_one_line(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    failing_at(monkeypatch, "join_simulations", 1, MemoryError("Unable to allocate 7 TiB"))
+    failing_at(monkeypatch, 1, MemoryError("Unable to allocate 7 TiB"))
     refused(call("run", file), "maskedbandits: not enough memory. Unable to allocate 7 TiB\n", cli.FAILED)

@@ -2,8 +2,9 @@
 
 Every cell has its own seed, derived from the experiment's seed, its problem, corruption and policy, but not from its
 position in the file. So the numbers of a cell stay the same when other cells are added, removed or reordered, and
-more runs continue the first ones. The seeds differ between cells on purpose: the errors of two intervals are then
-independent, and one unlucky draw cannot bend a whole figure.
+more runs continue the first ones. The name of a cell leaves out the number of runs, and its key adds it. The seeds
+differ between cells on purpose: the errors of two intervals are then independent, and one unlucky draw cannot bend a
+whole figure.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from maskedbandits._numba import cache
+from maskedbandits._util.cached_property import lockfree_cached_property
 from maskedbandits.experiments import corruption_spec
 from maskedbandits.experiments.canonical_json import encode_canonical, hash_text, to_plain
 from maskedbandits.experiments.config import Experiment
@@ -29,6 +31,7 @@ from maskedbandits.policies import kind_of
 from maskedbandits.problems import ContextualProblem, Log, Replay
 
 FINGERPRINT_DIGITS = 24
+COUNTS = ("runs", "first")  # facts that say which runs of a cell there are
 UNKNOWN = uuid.uuid4().hex[:FINGERPRINT_DIGITS]  # for code that cannot be compared: differs in every process
 
 
@@ -48,14 +51,29 @@ class CellSpec:
         return join_texts(self.texts)
 
     @property
+    def runs(self) -> int:
+        """The number of runs."""
+        return int(self.facts["runs"])
+
+    @lockfree_cached_property
+    def name(self) -> str:
+        """The name that cells with other numbers of runs share."""
+        return hash_text(join_texts({key: text for key, text in self.texts.items() if key not in COUNTS}))
+
+    @property
     def key(self) -> str:
-        """The cache key of the cell."""
-        return hash_text(self.text)
+        """The cache key of the cell, which is the name of its file."""
+        return f"{self.name}-{self.runs}"
 
 
 def join_texts(texts: Mapping[str, str]) -> str:
     """Return the canonical JSON of a table from that of its values."""
     return "{" + ",".join(f"{json.dumps(key)}:{texts[key]}" for key in sorted(texts)) + "}"
+
+
+def hash_name(facts: Mapping[str, Any]) -> str:
+    """Return the name of a cell by its facts (``CellSpec.name``)."""
+    return hash_text(encode_canonical({key: value for key, value in facts.items() if key not in COUNTS}))
 
 
 def build_specs(experiment: Experiment) -> list[CellSpec]:

@@ -4,6 +4,7 @@ A results folder holds
 
     results.json        the manifest: the TOML, the command, and the label of every cell
     cells/<key>.npz     one finished cell: its arrays and its specification
+    parts/              finished runs of unfinished cells (``stored_runs.py``)
 
 The key of a cell is a digest of its specification: everything that determines its numbers, and nothing else. So an
 interrupted experiment continues where it stopped, and a cell with another specification is never mistaken for it.
@@ -15,6 +16,7 @@ from __future__ import annotations
 import json
 import math
 import os
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -30,6 +32,7 @@ from maskedbandits.errors import DAMAGED, UserError, abbreviate, check_number
 from maskedbandits.experiments import validation
 from maskedbandits.experiments.canonical_json import encode_canonical, to_plain
 from maskedbandits.problems.problem import compute_variation, is_drift
+from maskedbandits.simulation.results import Simulation
 
 FORMAT = 1
 MANIFEST_FILE = "results.json"
@@ -108,6 +111,37 @@ class CellOutcome:
     pulls_over_time: Ints | None = None
     kernel_seconds: float | None = None
     group_regret: Floats | None = None
+
+    @classmethod
+    def join(cls, spec: dict[str, Any], parts: Sequence[Simulation]) -> CellOutcome:
+        """Return the outcome of a cell from simulations of its runs, in their order."""
+        by_group = [part.group_regret for part in parts if part.group_regret is not None]
+        return cls(
+            spec,
+            parts[0].times,
+            regret=np.concatenate([part.regret for part in parts]),
+            pulls=np.concatenate([part.pulls for part in parts]),
+            suboptimal_pulls=np.concatenate([part.suboptimal_pulls for part in parts]),
+            seconds=sum(part.seconds for part in parts),
+            pulls_over_time=np.sum([part.pulls_over_time for part in parts], axis=0),
+            kernel_seconds=sum(part.kernel_seconds for part in parts),
+            group_regret=np.concatenate(by_group) if by_group else None,
+        )
+
+    def simulation(self, policy: str) -> Simulation:
+        """Return the numbers as a simulation, whose policy has this name in tables and plots."""
+        shape = (self.times.size, *self.pulls.shape[1:])
+        return Simulation(
+            self.times,
+            self.regret,
+            self.pulls,
+            self.suboptimal_pulls,
+            np.zeros(shape, dtype=np.int64) if self.pulls_over_time is None else self.pulls_over_time,
+            self.seconds,
+            self.kernel_seconds or 0.0,
+            self.group_regret,
+            policy,
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -292,8 +326,10 @@ def save_manifest(folder: Path, manifest: Manifest) -> None:
     write_whole(folder / MANIFEST_FILE, lambda stream: stream.write(text.encode()))
 
 
-def save_outcome(folder: Path, key: str, outcome: CellOutcome, spec: str | None = None) -> None:
-    """Write a finished cell; ``spec`` is the canonical JSON of its specification, if the caller has it.
+def save_outcome(folder: Path, key: str, outcome: CellOutcome, spec: str | None = None, place: str = "cells") -> None:
+    """Write a finished cell, or some runs of one to another place.
+
+    ``spec`` is the canonical JSON of its specification, if the caller has it.
 
     A power cut may damage the file: then the cell is played again. Waiting for the disk takes longer than playing a
     short cell. So does packing a small file, and regrets hardly get smaller.
@@ -305,16 +341,16 @@ def save_outcome(folder: Path, key: str, outcome: CellOutcome, spec: str | None 
         name: getattr(outcome, name) for name in (*ARRAYS, *OPTIONAL_ARRAYS) if getattr(outcome, name) is not None
     }
     stored = {"facts": np.array(facts), **arrays}
-    path = folder / "cells" / f"{key}.npz"
+    path = folder / place / f"{key}.npz"
     if sum(array.nbytes for array in stored.values()) < MIN_COMPRESSED_BYTES:
         write_whole(path, lambda stream: stream.write(archive(stored)), lasting=False)
     else:
         write_whole(path, lambda stream: np.savez_compressed(stream, **stored), lasting=False)
 
 
-def load_outcome(folder: Path, key: str) -> CellOutcome | None:
+def load_outcome(folder: Path, key: str, place: str = "cells") -> CellOutcome | None:
     """Return a finished cell, or None if there is none; raise an error for a damaged file."""
-    path = folder / "cells" / f"{key}.npz"
+    path = folder / place / f"{key}.npz"
     try:
         # Opened here because numpy leaves a damaged file open.
         with path.open("rb") as stream:

@@ -5,30 +5,28 @@ from __future__ import annotations
 import platform
 import shutil
 import subprocess
-from collections import defaultdict
-from collections.abc import Generator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Protocol
 
 from maskedbandits._numba import cache
-from maskedbandits.errors import UserError
 from maskedbandits.experiments.backends import Backend, Threads
 from maskedbandits.experiments.cache_key import CellSpec, build_specs, code_key
-from maskedbandits.experiments.canonical_json import encode_canonical, hash_text
 from maskedbandits.experiments.config import Experiment
+from maskedbandits.experiments.policy_spec import Task
 from maskedbandits.experiments.results import (
     Cell,
     CellOutcome,
     Label,
     Manifest,
     Results,
-    load_outcome,
     save_manifest,
-    save_outcome,
 )
-from maskedbandits.experiments.work_units import LoadSplitter, WorkUnit, hash_code, join_simulations
+from maskedbandits.experiments.stored_runs import StoredRuns, list_gaps
+from maskedbandits.experiments.work_units import LoadSplitter, WorkUnit, hash_code
 from maskedbandits.simulation.simulator import Simulation, count_cores
 
 PACKAGES = ("maskedbandits", "numpy", "numba", "scipy")
@@ -107,15 +105,6 @@ def build_manifest(experiment: Experiment, specs: Sequence[CellSpec], command: s
     )
 
 
-def load_finished(folder: Path, key: str) -> CellOutcome | None:
-    """Return a cell that an earlier run has finished; a damaged one is played again."""
-    try:
-        outcome = load_outcome(folder, key)
-    except UserError:
-        return None
-    return outcome if outcome is not None and hash_text(encode_canonical(outcome.spec)) == key else None
-
-
 def run(
     experiment: Experiment,
     folder: Path,
@@ -133,7 +122,7 @@ def run(
     experiment
         The experiment.
     folder
-        The results folder; its finished cells are reused.
+        The results folder; its finished cells are reused, and the finished runs of others.
     watcher
         An observer of the progress.
     command
@@ -141,7 +130,7 @@ def run(
     threads
         The number of threads, by default one for each core; the numbers do not depend on it.
     fresh
-        Play finished cells again.
+        Play everything again, also what is finished.
     backend
         The workers, in place of threads.
 
@@ -162,38 +151,71 @@ def run(
     numbers: defaultdict[str, list[int]] = defaultdict(list)  # cells with the same key are played once
     for number, label in enumerate(manifest.labels):
         numbers[label.key].append(number)
-    outcomes = {} if fresh else {key: found for key in numbers if (found := load_finished(folder, key)) is not None}
+    stored = StoredRuns(folder)
+    outcomes: dict[str, CellOutcome] = {}
+    for key, each in numbers.items() if not fresh else ():
+        if (found := stored.load_cell(specs[each[0]])) is not None:
+            outcomes[key] = found
     watcher.start(len(manifest.labels), sum(len(numbers[key]) for key in outcomes))
     code = {task.policy: hash_code(task) for task in {each.policy: each for each in experiment.tasks}.values()}
     missing = [each[0] for key, each in numbers.items() if key not in outcomes]
-    cells = [build_unit(experiment, number, specs, code[experiment.tasks[number].policy]) for number in missing]
-    with closing(play_cells(manifest, cells, backend or Threads(threads), watcher)) as played:
-        for first, parts in played:
+    parts = {number: {} if fresh else stored.load_parts(specs[number]) for number in missing}
+    cells = [
+        unit
+        for number in missing
+        for unit in build_units(experiment, number, specs[number], parts[number], code[experiment.tasks[number].policy])
+    ]
+
+    def is_edited(task: Task) -> bool:
+        return task.outside is not None and hash_code(task) != code[task.policy]
+
+    def keep(unit: WorkUnit, part: Simulation) -> None:
+        if not is_edited(unit.task):
+            stored.save_part(specs[unit.cell], unit.first, part)
+
+    with closing(play_cells(manifest, cells, parts, backend or Threads(threads), watcher, keep)) as played:
+        for first, simulations in played:
             spec, key, task = specs[first], manifest.labels[first].key, experiment.tasks[first]
-            outcomes[key] = join_simulations(spec.facts, parts)
-            if task.outside is not None and hash_code(task) != code[task.policy]:
+            outcomes[key] = CellOutcome.join(spec.facts, simulations)
+            if is_edited(task):
                 cache.say(f"{task.label}: files were edited during the run, so the cell is not stored: run it again")
             else:
-                save_outcome(folder, key, outcomes[key], spec.text)
+                stored.save_cell(spec, outcomes[key])
             for number in numbers[key]:
                 watcher.end(number, Cell(manifest.labels[number], outcomes[key]))
     return Results(manifest, tuple(Cell(label, outcomes[label.key]) for label in manifest.labels))
 
 
-def build_unit(experiment: Experiment, number: int, specs: Sequence[CellSpec], code: str) -> WorkUnit:
-    """Return a unit with all runs of a cell."""
-    facts = specs[number].facts
-    return WorkUnit(number, experiment.tasks[number], facts["seed"], facts["checkpoints"], 0, experiment.runs, code)
+def build_units(
+    experiment: Experiment, number: int, spec: CellSpec, parts: dict[int, Simulation], code: str
+) -> list[WorkUnit]:
+    """Return units with all runs of a cell that are not stored."""
+    seed, checkpoints = spec.facts["seed"], spec.facts["checkpoints"]
+    return [
+        WorkUnit(number, experiment.tasks[number], seed, checkpoints, first, runs, code)
+        for first, runs in list_gaps(parts, spec.runs)
+    ]
 
 
 def play_cells(
-    manifest: Manifest, cells: Sequence[WorkUnit], backend: Backend, watcher: Watcher
+    manifest: Manifest,
+    cells: Sequence[WorkUnit],
+    parts: dict[int, dict[int, Simulation]],
+    backend: Backend,
+    watcher: Watcher,
+    keep: Callable[[WorkUnit, Simulation], None],
 ) -> Generator[tuple[int, list[Simulation]]]:
-    """Yield cells when the workers of a backend have finished them: their simulations, in the order of the runs."""
+    """Yield cells when the workers of a backend have finished them: their simulations, in the order of the runs.
+
+    ``parts`` has the stored runs of each cell. ``keep`` stores runs of cells that are not finished yet.
+    """
+    missing: Counter[int] = Counter()
+    for unit in cells:
+        missing[unit.cell] += unit.runs
+    for cell in [cell for cell in parts if cell not in missing]:
+        yield cell, _in_order(parts.pop(cell))
     if not cells:
         return
-    missing = {unit.cell: unit.runs for unit in cells}
-    parts: dict[int, dict[int, Simulation]] = {unit.cell: {} for unit in cells}
     total, done, loads = sum(unit.steps for unit in cells), 0, 0
     with backend:
         splitter = LoadSplitter(cells, backend.workers)
@@ -211,5 +233,12 @@ def play_cells(
                     missing[unit.cell] -= unit.runs
                     if missing[unit.cell] == 0:
                         del missing[unit.cell]
-                        yield unit.cell, [part for _, part in sorted(parts.pop(unit.cell).items())]
+                        yield unit.cell, _in_order(parts.pop(unit.cell))
+                    else:
+                        keep(unit, part)
             watcher.steps(done + backend.count_steps(), total)
+
+
+def _in_order(parts: dict[int, Simulation]) -> list[Simulation]:
+    """Return the parts of a cell in the order of their runs."""
+    return [part for _, part in sorted(parts.items())]

@@ -15,14 +15,10 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from maskedbandits._util.progress import Progress
 from maskedbandits.contextual import Contextual, make_contextual
 from maskedbandits.errors import UserError
 from maskedbandits.experiments.policy_spec import Task
-from maskedbandits.experiments.results import CellOutcome
 from maskedbandits.fingerprint import CELLS, first_hash
 from maskedbandits.policies import KINDS, Policy, kind_of, make_policy
 from maskedbandits.problems import ContextualProblem
@@ -162,25 +158,6 @@ def translate_errors(task: Task) -> Iterator[None]:
         raise UserError(f"{task.label} on {task.condition}: there is not enough memory; {remedy}") from error
     except ValueError as error:
         raise UserError(f"{task.label} on {task.condition}: {error}") from error
-
-
-def join_simulations(spec: dict[str, Any], parts: Sequence[Simulation]) -> CellOutcome:
-    """Return the outcome of a cell from the simulations of its units, in the order of their runs."""
-    return CellOutcome(
-        spec,
-        parts[0].times,
-        regret=np.concatenate([part.regret for part in parts]),
-        pulls=np.concatenate([part.pulls for part in parts]),
-        suboptimal_pulls=np.concatenate([part.suboptimal_pulls for part in parts]),
-        seconds=sum(part.seconds for part in parts),
-        pulls_over_time=np.sum([part.pulls_over_time for part in parts], axis=0),
-        kernel_seconds=sum(part.kernel_seconds for part in parts),
-        group_regret=_join_arrays([part.group_regret for part in parts if part.group_regret is not None]),
-    )
-
-
-def _join_arrays(parts: Sequence[NDArray[np.float64]]) -> NDArray[np.float64] | None:
-    return np.concatenate(parts) if parts else None
 
 
 class LoadSplitter:
