@@ -25,7 +25,8 @@ pytest_plugins = ["service_fixtures"]
 
 DECISIONS, REPORTS = "/v1/experiments/headline/decisions", "/v1/reports"
 # The text format, as Prometheus documents it: a comment, or a name, labels in quotes, and a number.
-LINE = re.compile(r'# TYPE [a-z_]+ (counter|gauge|histogram)|[a-z_]+(\{([a-z]+="[^"\\\n]*",?)*\})? [0-9.e+-]+')
+COMMENT = r"# TYPE [a-z_]+ (counter|gauge|histogram)|# HELP [a-z_]+ [A-Z][^\\\n]+"
+LINE = re.compile(COMMENT + r'|[a-z_]+(\{([a-z]+="[^"\\\n]*",?)*\})? [0-9.e+-]+')
 
 
 def sample(text: str, name: str) -> float:

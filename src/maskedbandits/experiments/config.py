@@ -16,10 +16,19 @@ from typing import Any
 from maskedbandits.errors import LARGEST, UserError, WrongValueError, check_int
 from maskedbandits.experiments.policy_spec import Task, build_tasks, read_labels, read_policies
 from maskedbandits.experiments.problem_spec import Condition, read_conditions
-from maskedbandits.experiments.toml_table import TomlTable, describe_actual, format_value
+from maskedbandits.experiments.toml_table import Key, TomlTable, describe_actual, format_value
 from maskedbandits.problems import ContextualProblem
 
-TOP_KEYS = ("title", "runs", "seed", "checkpoints", "epsilons", "problems", "policies", "grid")
+TOP_KEYS = {
+    "title": Key("text", "the heading of the report", "the file's name"),
+    "runs": Key("whole number", "runs of each cell", "100"),
+    "seed": Key("whole number", "the seed that all seeds are derived from", "0"),
+    "checkpoints": Key("whole number or list", "how many checkpoints, evenly spaced, or their times", "200"),
+    "epsilons": Key("list of numbers", "an epsilon for each condition of a problem; `inf` is no privacy"),
+    "problems": Key("array of tables", "`[[problems]]`, at least one"),
+    "policies": Key("array of tables", "`[[policies]]`, at least one"),
+    "grid": Key("table", "`[grid.problems]` and `[grid.policies]`: each table takes every value of a list", "no sweep"),
+}
 MAX_NUMBERS = 1 << 33  # in all results together, which are held in memory: 64 GiB
 
 

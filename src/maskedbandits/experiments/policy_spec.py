@@ -25,13 +25,21 @@ from maskedbandits.errors import LARGEST, suggest_nearest
 from maskedbandits.experiments.grid import expand_grid
 from maskedbandits.experiments.named_policy import NamedPolicy, find_policy
 from maskedbandits.experiments.problem_spec import Condition
-from maskedbandits.experiments.toml_table import TomlTable, format_value
+from maskedbandits.experiments.toml_table import Key, TomlTable, format_value
 from maskedbandits.policies import KINDS, check_policy, kind_of, names
 from maskedbandits.problems import ContextualProblem, Log, Problem
 from maskedbandits.simulation import external
 from maskedbandits.simulation.defaults import WINDOW_RULES, best_fixed_arm, choose_window, fill_defaults
 from maskedbandits.simulation.external import Factory, NamedFactory
 
+COMMON_KEYS = {
+    "name": Key("text", "a policy, or your own: `module:name`"),
+    "label": Key("text", "the name of the policy in tables and figures", "the name and the parameters"),
+    "context": Key("boolean", "with groups: `false` chooses one arm for everybody", "`true`"),
+    "pool": Key("boolean", "with groups: whether similar groups learn from one another", "as `make_contextual`"),
+    "answers": Key("text", "with groups: the kind of answer", "as `make_contextual`"),
+    "shares": Key("list of numbers", "with groups: the shares that the policy assumes", "those of the problem"),
+}
 QUERY_KEYS = ("pool", "answers", "shares")  # what a policy is given about its questions to groups
 GROUP_KEYS = ("context", *QUERY_KEYS)
 NO_GROUPS = "a function in plain Python plays no problem with groups: leave one of them out"

@@ -23,7 +23,7 @@ from maskedbandits.corruption import IDENTITY, RandomizedResponse
 from maskedbandits.errors import suggest_nearest
 from maskedbandits.experiments.corruption_spec import Masks, read_masks, read_rewards
 from maskedbandits.experiments.grid import expand_grid
-from maskedbandits.experiments.toml_table import TomlTable, describe_actual, format_value
+from maskedbandits.experiments.toml_table import Key, TomlTable, describe_actual, format_value
 from maskedbandits.problems import GENERATORS, GROUP_GENERATORS, ContextualProblem, Problem
 
 ALL_GENERATORS: dict[str, Callable[..., Problem | ContextualProblem]] = {**GENERATORS, **GROUP_GENERATORS}
@@ -64,6 +64,29 @@ KEYS = {
     "time": Source.RECORD,
     "arm": Source.RECORD,
     "reward": Source.RECORD,
+}
+MEANINGS = {
+    "name": Key("text", "the name of the problem in tables and figures", "`problem 1`, ..."),
+    "epsilons": Key("list of numbers", "an epsilon for each condition; `inf` is no privacy", "those at the top"),
+    "p00": Key("number or list", "probability that a 0 stays a 0, in place of epsilons; one for all arms, or for each"),
+    "p11": Key("number or list", "probability that a 1 stays a 1"),
+    "published": Key("table", "regrets of a publication by policy, one for each epsilon", "none"),
+    "horizon": Key("whole number", "steps of a run"),
+    "noise": Key(
+        "text or table", "`laplace` or `gaussian` at each epsilon, or its size such as `{ laplace = 2.0 }`", "bits"
+    ),
+    "delta": Key("number", "the delta of Gaussian noise"),
+    "rewards": Key("text or table", "`bernoulli`, `{ beta = 3 }` or `{ gaussian = 0.1 }`", "`bernoulli`"),
+    "groups": Key("whole number", "private groups; means then have a row for each group", "none"),
+    "shares": Key("list of numbers", "the share of each group", "equal"),
+    "means": Key("list of numbers", "a mean for each arm; several rows are segments"),
+    "starts": Key("list of whole numbers", "where segments start", "`[0]`"),
+    "generator": Key("text", "a generator that draws the means; its parameters are keys, too"),
+    "data": Key("text", "the name of a data set"),
+    "csv": Key("text", "the path of your own table, from the folder of the file"),
+    "time": Key("text", "the column of the times", "the order of the rows"),
+    "arm": Key("text", "the column of the arms"),
+    "reward": Key("text", "the column of the rewards"),
 }
 COLUMNS = ("time", "arm", "reward")  # keys that name columns of a csv
 MASKS = ("p00", "p11", "noise", "delta", "rewards")  # keys that problems with groups do not take

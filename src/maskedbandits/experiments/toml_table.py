@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from maskedbandits.errors import (
     LARGEST,
@@ -18,6 +18,14 @@ from maskedbandits.errors import (
 )
 
 Value = TypeVar("Value")
+
+
+class Key(NamedTuple):
+    """A key of experiment files, for the reference: its type, its meaning and its default; None if it has none."""
+
+    kind: str
+    meaning: str
+    default: str | None = None
 
 
 class TomlTable:

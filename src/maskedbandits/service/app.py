@@ -243,7 +243,7 @@ class App:
     # Routes of devices
 
     @routes.add(
-        *("POST", f"{EXPERIMENT}/decisions", "decide", "What to show.", "decisions", "device"),
+        *("POST", f"{EXPERIMENT}/decisions", "decide", "Ask for a decision.", "decisions", "device"),
         body=(DecisionRequest,),
         is_body_optional=True,
         replies=(DecisionAnswer, DecisionsAnswer, QuestionAnswer, QuestionsAnswer),
@@ -253,24 +253,22 @@ class App:
         body, may_read = await request.body(), "read" in request.roles
         return await self._decision_routes.decide(request.params["name"], body, request.charge, may_read=may_read)
 
-    @routes.add("POST", f"{EXPERIMENT}/reports", "reportTo", "What happened, masked.", "reports", "device", **REPORT)
-    @routes.add("POST", "/v1/reports", "report", "What happened, masked.", "reports", "device", **REPORT)
+    @routes.add("POST", f"{EXPERIMENT}/reports", "reportTo", "Send masked reports.", "reports", "device", **REPORT)
+    @routes.add("POST", "/v1/reports", "report", "Send masked reports.", "reports", "device", **REPORT)
     async def _report(self, request: Request) -> Response:
         return await self._report_routes.report(request, await request.body())
 
     # Live state
 
     @routes.add(
-        *("GET", f"{EXPERIMENT}/live", "followState", "What it has learnt, as server-sent events.", "live", "read"),
+        *("GET", f"{EXPERIMENT}/live", "followState", "Follow the state of an experiment.", "live", "read"),
         **STREAM,
     )
     async def _follow_state(self, request: Request) -> Stream:
         experiment = await self._admin_routes.registry.resolve(request.params["name"])
         return Stream(self.broadcaster.stream_experiment(experiment, self._track_roles(request)))
 
-    @routes.add(
-        *("GET", "/v1/live", "followExperiments", "All experiments, as server-sent events.", "live", "read"), **STREAM
-    )
+    @routes.add(*("GET", "/v1/live", "followExperiments", "Follow all experiments.", "live", "read"), **STREAM)
     async def _follow_experiments(self, request: Request) -> Stream:
         return Stream(self.broadcaster.stream_list(self._track_roles(request)))
 
@@ -281,30 +279,30 @@ class App:
 
     # Description and files
 
-    @routes.add("GET", "/openapi.json", "description", "This description.", "openapi", replies=(dict,))
+    @routes.add("GET", "/openapi.json", "description", "Get the OpenAPI description.", "openapi", replies=(dict,))
     async def _describe(self, request: Request) -> Response:
         return openapi_response(OPERATIONS)
 
     @routes.add(
-        *("GET", "/client.js", "client", "The module that runs on people's pages.", "static"),
+        *("GET", "/client.js", "client", "Get the browser client.", "static"),
         media_types=(JAVASCRIPT,),
     )
     async def _send_client(self, request: Request) -> Response:
         return static.serve_file(request, static.find_client())
 
-    @routes.add("GET", "/", "start", "Sends a browser on to the dashboard.", "static", status=307)
+    @routes.add("GET", "/", "start", "Redirect to the dashboard.", "static", status=307)
     async def _redirect(self, request: Request) -> Response:
         return static.redirect("dashboard")
 
     @routes.add(
-        *("GET", "/dashboard", "dashboard", "The dashboard, a page; what it shows needs a key.", "static"),
+        *("GET", "/dashboard", "dashboard", "Get the dashboard.", "static"),
         media_types=(HTML,),
     )
     async def _send_dashboard(self, request: Request) -> Response:
         return static.serve_file(request, static.DASHBOARD / "index.html")
 
     @routes.add(
-        *("GET", "/dashboard/{file}", "dashboardFile", "A part of it.", "static"),
+        *("GET", "/dashboard/{file}", "dashboardFile", "Get a file of the dashboard.", "static"),
         media_types=tuple(kind.decode() for kind in static.MEDIA_TYPES.values()),
     )
     async def _send_dashboard_file(self, request: Request) -> Response:

@@ -17,21 +17,21 @@ from maskedbandits.service.http import BODY_TIMEOUT_S, MAX_HEAD_BYTES, Operation
 from maskedbandits.service.report_status import REPORT_STATUSES
 
 ERRORS = {
-    400: "The request is not understood, or cannot be done; the answer says what to change.",
-    401: "A key is needed.",
-    403: "The key has not the role that is needed.",
-    404: "There is no such experiment, arm or file.",
+    400: "The request is invalid. The error says what to change.",
+    401: "A key is required.",
+    403: "The key lacks the required role.",
+    404: "The experiment, arm or file does not exist.",
     408: "The body did not arrive in time.",
-    409: "The name is taken, it is done already, or the experiment is archived.",
-    410: "It is over: the experiment is archived, or the report late.",
+    409: "The name is taken, the change is already made, or the experiment is archived.",
+    410: "The experiment is archived, or the report is late.",
     413: "The body is too long.",
-    429: "Too many requests; Retry-After says when to come again.",
-    503: "Not now: the service is starting, or its store cannot be reached; Retry-After says when to come again.",
+    429: "Too many requests. Retry-After says when to try again.",
+    503: "The service is starting, or cannot reach its store. Retry-After says when to try again.",
 }
 BODY_ERRORS = (400, 408, 413)
 KEY_ERRORS = (400, 401, 403, 429, 503)  # 400 for two Host or Authorization headers, or no Host
 REPORT_ERRORS = {status.code for status in REPORT_STATUSES.values() if status.error and status.is_final}
-RETRY_AFTER = {"Retry-After": {"description": "Seconds.", "schema": {"type": "integer", "minimum": 1}}}
+RETRY_AFTER = {"Retry-After": {"description": "Seconds to wait.", "schema": {"type": "integer", "minimum": 1}}}
 PARAMETERS: dict[str, dict[str, Any]] = {  # parts of a path, by name
     "name": {"type": "string", "pattern": schemas.SLUG},
     "arm": {"type": "string", "minLength": 1},
@@ -76,7 +76,7 @@ def describe_operation(operation: Operation) -> dict[str, Any]:
     responses = {code: _describe_error(code, operation) for code in codes}
     responses[operation.status] = _describe_success(operation)
     if operation.label == "static" and operation.status == 200:
-        responses[304] = {"description": "It is as If-None-Match says."}
+        responses[304] = {"description": "The file is unchanged."}
     about: dict[str, Any] = {"operationId": operation.id, "summary": operation.summary}
     about["responses"] = {str(code): responses[code] for code in sorted(responses)}
     if parameters:
@@ -85,7 +85,7 @@ def describe_operation(operation: Operation) -> dict[str, Any]:
         about["requestBody"] = {"required": not operation.is_body_optional, "content": _refer_to(operation.body)}
     if operation.role:
         about["security"] = [{"key": []}]
-        about["description"] = f"Needs a key with the role {operation.role}."
+        about["description"] = f"Requires a key with the role {operation.role}."
     return about
 
 
@@ -109,9 +109,9 @@ def describe_service(operations: tuple[Operation, ...]) -> dict[str, Any]:
     ordered = sorted({*types, schemas.Complaint}, key=lambda each: str(each.__name__))
     _, components = msgspec.json.schema_components(ordered, ref_template="#/components/schemas/{name}")
     about = (
-        "Devices ask what to show, randomise what happened, and report that; nobody else sees what it was. "
-        f"On every path a request whose head is longer than {MAX_HEAD_BYTES} bytes is answered with 431, and one whose "
-        f"head takes longer than {BODY_TIMEOUT_S:g} seconds with 408."
+        "Devices ask what to show, randomise what happened, and report that. Nobody else sees what happened. "
+        f"On every path a request head of more than {MAX_HEAD_BYTES} bytes gets 431, and one that takes more than "
+        f"{BODY_TIMEOUT_S:g} seconds gets 408."
     )
     paths: dict[str, dict[str, Any]] = {}
     for operation in operations:

@@ -55,13 +55,13 @@ class AdminRoutes:
             raise retry_later(503, STARTING)
         return registry
 
-    @routes.add("GET", "/healthz", "health", "The process answers.", "health", replies=(dict,))
+    @routes.add("GET", "/healthz", "health", "Check that the process answers.", "health", replies=(dict,))
     async def health(self, request: Request) -> Response:
         """Answer that the process is alive."""
         return json_response(200, {"status": "ok"})
 
     @routes.add(
-        *("GET", "/readyz", "readiness", "Decisions can be made and reports taken.", "health"),
+        *("GET", "/readyz", "readiness", "Check that decisions and reports are accepted.", "health"),
         replies=(dict,),
         errors=(503,),
     )
@@ -72,9 +72,9 @@ class AdminRoutes:
         return json_response(200, {"status": "ready"})
 
     @routes.add(
-        *("GET", "/metrics", "metrics", "Counts, as Prometheus reads them.", "metrics", "read"),
+        *("GET", "/metrics", "metrics", "Get the metrics for Prometheus.", "metrics", "read"),
         media_types=("text/plain",),
-        description="Counts.",
+        description="Metrics in the text format of Prometheus.",
     )
     async def export_metrics(self, request: Request) -> Response:
         """Return all metrics; those that the store has are missing while it cannot be reached."""
@@ -88,7 +88,7 @@ class AdminRoutes:
         return Response(200, text.encode(), (PROMETHEUS,))
 
     @routes.add(
-        *("GET", EXPERIMENTS, "listExperiments", "All experiments.", "experiments", "read"),
+        *("GET", EXPERIMENTS, "listExperiments", "List all experiments.", "experiments", "read"),
         replies=(ExperimentsAnswer,),
     )
     async def list_all(self, request: Request) -> Response:
@@ -109,14 +109,14 @@ class AdminRoutes:
             return json_response(201, describe_experiment(await self.registry.create(config)))
 
     @routes.add(
-        *("GET", EXPERIMENT, "showExperiment", "An experiment.", "experiments", "read"), replies=(ExperimentAnswer,)
+        *("GET", EXPERIMENT, "showExperiment", "Get an experiment.", "experiments", "read"), replies=(ExperimentAnswer,)
     )
     async def show(self, request: Request) -> Response:
         """Describe an experiment."""
         return json_response(200, describe_experiment(await self._resolve(request)))
 
     @routes.add(
-        *("PATCH", EXPERIMENT, "changeExperiment", "Change its status or terms.", "experiments", "admin"),
+        *("PATCH", EXPERIMENT, "changeExperiment", "Change an experiment.", "experiments", "admin"),
         body=(ExperimentChange,),
         replies=(ExperimentAnswer,),
         errors=(409,),
@@ -129,7 +129,7 @@ class AdminRoutes:
             return json_response(200, describe_experiment(await self.registry.change(experiment, change.to_dict())))
 
     @routes.add(
-        *("GET", f"{EXPERIMENT}/state", "showState", "What it has learnt.", "state", "read"),
+        *("GET", f"{EXPERIMENT}/state", "showState", "Get the state of an experiment.", "state", "read"),
         replies=(StateAnswer, GroupsStateAnswer),
     )
     async def state(self, request: Request) -> Response:

@@ -39,7 +39,8 @@ Slug = Annotated[
 ]
 ArmName = Annotated[str, Meta(min_length=1, max_length=MAX_NAME_LENGTH)]
 Epsilon = Annotated[
-    float, Meta(gt=0, le=MAX_EPSILON, description="Of one report; a multiple of a millionth.", examples=[1.0])
+    float,
+    Meta(gt=0, le=MAX_EPSILON, description="Epsilon of one report, in millionths.", examples=[1.0]),
 ]
 GroupNames = Annotated[
     list[Annotated[str, Meta(min_length=1, max_length=MAX_NAME_LENGTH)]], Meta(min_length=2, max_length=MAX_GROUPS)
@@ -57,56 +58,62 @@ OfSources = Annotated[int, Meta(ge=1, lt=SOURCE_WINDOW)] | None
 
 
 class NewArm(Struct, forbid_unknown_fields=True, frozen=True):
-    """An option: its name is never used again in its experiment; the payload is handed to whoever shall see it."""
+    """An option of an experiment."""
 
-    name: ArmName
-    payload: Any = None
+    name: Annotated[ArmName, Meta(description="Its name, which is never used again in the experiment.")]
+    payload: Annotated[Any, Meta(description="Any JSON. Devices receive it with the arm.")] = None
 
 
 class SourceLimit(Struct, forbid_unknown_fields=True, frozen=True, omit_defaults=True):
-    """How many of any 1,000 consecutive reports that the experiment learns from may have the same source.
+    """How many of any 1,000 consecutive reports may come from the same source.
 
     `address` is an address block, IPv4 /24 or IPv6 /48. `second` is the second in which a report arrives.
     """
 
-    address: OfSources = None
-    key: OfSources = None
-    second: OfSources = None
+    address: Annotated[OfSources, Meta(description="From one address block.")] = None
+    key: Annotated[OfSources, Meta(description="With one key.")] = None
+    second: Annotated[OfSources, Meta(description="In one second.")] = None
 
 
 class ExperimentConfig(Struct, forbid_unknown_fields=True, frozen=True):
-    """An experiment, as it is asked for."""
+    """An experiment to create."""
 
     name: Slug
-    arms: Annotated[list[NewArm], Meta(min_length=1, max_length=MAX_ARMS)]
+    arms: Annotated[list[NewArm], Meta(min_length=1, max_length=MAX_ARMS, description="The options to choose from.")]
     epsilon: Epsilon
-    policy: str = "auto"
-    parameters: dict[str, Any] = {}
+    policy: Annotated[str, Meta(description="The policy that learns.")] = "auto"
+    parameters: Annotated[dict[str, Any], Meta(description="Parameters of the policy.")] = {}
     report_after: Annotated[Seconds, Meta(description="Seconds from a decision until its report, at least 60.")] = 60
     expires_after: Annotated[
         Lifetime, Meta(description="Seconds from a decision until a report is late; at least report_after + 3600.")
     ] = DAY_S
     floor: Annotated[Share, Meta(description="Least share of every arm, rounded up to 1024ths.")] = 0.0
     holdout: Annotated[Share, Meta(description="Share that gets the default arm, rounded up to 1024ths.")] = 0.0
-    default_arm: Annotated[ArmName | None, Meta(description="The first, unless given.")] = None
+    default_arm: Annotated[ArmName | None, Meta(description="The arm of the holdout. The first arm, unless given.")] = (
+        None
+    )
     groups: Annotated[
-        GroupNames | None, Meta(description="Kinds of people, whom nobody but their own device tells apart.")
+        GroupNames | None, Meta(description="Names of private groups. Only a person's own device knows the group.")
     ] = None
-    shares: Annotated[Shares | None, Meta(description="Of the groups, together 1; equal ones, unless given.")] = None
+    shares: Annotated[Shares | None, Meta(description="Share of each group. Equal, unless given.")] = None
     source_limit: Annotated[SourceLimit | None, Meta(description="No limit, unless given.")] = None
 
 
 class ExperimentChange(Struct, forbid_unknown_fields=True, frozen=True):
-    """What may change in an experiment; what is left out stays."""
+    """Changes of an experiment. Fields that you leave out stay as they are."""
 
-    status: Status | UnsetType = UNSET
+    status: Annotated[Status | UnsetType, Meta(description="Archived is final.")] = UNSET
     epsilon: Epsilon | UnsetType = UNSET
-    report_after: Seconds | UnsetType = UNSET
-    expires_after: Lifetime | UnsetType = UNSET
-    floor: Share | UnsetType = UNSET
-    holdout: Share | UnsetType = UNSET
-    default_arm: ArmName | UnsetType = UNSET
-    source_limit: SourceLimit | UnsetType | None = UNSET  # as a whole; null for no limit
+    report_after: Annotated[Seconds | UnsetType, Meta(description="Seconds from a decision until its report.")] = UNSET
+    expires_after: Annotated[
+        Lifetime | UnsetType, Meta(description="Seconds from a decision until a report is late.")
+    ] = UNSET
+    floor: Annotated[Share | UnsetType, Meta(description="Least share of every arm.")] = UNSET
+    holdout: Annotated[Share | UnsetType, Meta(description="Share that gets the default arm.")] = UNSET
+    default_arm: Annotated[ArmName | UnsetType, Meta(description="An open arm.")] = UNSET
+    source_limit: Annotated[
+        SourceLimit | UnsetType | None, Meta(description="Replaces the limit; null removes it.")
+    ] = UNSET
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields that change, as plain values."""
@@ -115,41 +122,60 @@ class ExperimentChange(Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class DecisionRequest(Struct, forbid_unknown_fields=True):
-    """Ask for one decision, or for n; a visitor who asks again is shown the same arm, under the same token.
+    """A request for one decision, or for n. A visitor who asks again gets the same arm and token.
 
-    A device whose cap is reached says `participate: false`. It gets an arm and never a token, not even its visitor's
-    earlier one, and no report is awaited.
+    A device whose cap is reached sends `participate: false`. It gets an arm without a token, and no report is pending.
     """
 
-    n: Annotated[int, Meta(ge=1, le=MAX_DECISIONS)] | None = None
-    eligible_arms: Annotated[list[ArmName], Meta(min_length=1, max_length=MAX_ARMS)] | None = None
-    visitor: Annotated[str, Meta(min_length=1, max_length=MAX_VISITOR_LENGTH)] | None = None
-    participate: bool = True  # False: what is shown will not be reported, as when a device's cap is reached
+    n: Annotated[
+        Annotated[int, Meta(ge=1, le=MAX_DECISIONS)] | None,
+        Meta(description="How many decisions. The reply then has a list."),
+    ] = None
+    eligible_arms: Annotated[
+        Annotated[list[ArmName], Meta(min_length=1, max_length=MAX_ARMS)] | None,
+        Meta(description="The arms to choose among; all open arms, unless given."),
+    ] = None
+    visitor: Annotated[
+        Annotated[str, Meta(min_length=1, max_length=MAX_VISITOR_LENGTH)] | None,
+        Meta(description="A random name. The same name gets the same arm and token again."),
+    ] = None
+    participate: Annotated[
+        bool, Meta(description="False if the device sends no report, as when its cap is reached.")
+    ] = True
 
 
 class BitRequest(Struct, forbid_unknown_fields=True):
-    """A masked bit; epsilon only if it was masked with a smaller one than the decision's."""
+    """The report of a masked bit."""
 
-    token: str
-    bit: int
-    epsilon: float | None = None
+    token: Annotated[str, Meta(description="The token of the decision.")]
+    bit: Annotated[int, Meta(description="The masked reward, 0 or 1.")]
+    epsilon: Annotated[
+        float | None, Meta(description="The epsilon of the mask, if it is smaller than the decision's.")
+    ] = None
 
 
 class AnswerRequest(Struct, forbid_unknown_fields=True):
-    """Where there are groups, a masked answer: 0 or 1, or, if there were no signs, 2 times the group and the reward."""
+    """The report of a masked answer, where there are groups.
 
-    token: str
-    answer: int
-    epsilon: float | None = None
+    The answer is 0 or 1. Without signs it is 2 times the group, plus the reward.
+    """
+
+    token: Annotated[str, Meta(description="The token of the decision.")]
+    answer: Annotated[int, Meta(description="The masked answer.")]
+    epsilon: Annotated[
+        float | None, Meta(description="The epsilon of the mask, if it is smaller than the decision's.")
+    ] = None
 
 
 class ReportRequest(Struct, forbid_unknown_fields=True):
     """One of several reports: a bit or, where there are groups, an answer."""
 
-    token: str
-    bit: int | None = None
-    epsilon: float | None = None
-    answer: int | None = None
+    token: Annotated[str, Meta(description="The token of the decision.")]
+    bit: Annotated[int | None, Meta(description="The masked reward, 0 or 1.")] = None
+    epsilon: Annotated[
+        float | None, Meta(description="The epsilon of the mask, if it is smaller than the decision's.")
+    ] = None
+    answer: Annotated[int | None, Meta(description="The masked answer, where there are groups.")] = None
 
 
 class ReportBody(Struct, forbid_unknown_fields=True):
@@ -179,172 +205,185 @@ class TokenAlone(Struct):
 
 
 class ReportsRequest(Struct, forbid_unknown_fields=True):
-    """Several reports at once; each has a status of its own."""
+    """Several reports at once. Each gets its own status."""
 
-    reports: Annotated[list[ReportRequest], Meta(min_length=1, max_length=MAX_REPORTS)]
+    reports: Annotated[list[ReportRequest], Meta(min_length=1, max_length=MAX_REPORTS, description="The reports.")]
 
 
 # Replies
 
 
 class DecisionAnswer(Struct):
-    """What to show; `token` is for the one report that may follow. Without one (`participate` false), none may."""
+    """A decision: the arm to show, and the token for its report."""
 
-    token: str | None
-    arm: str
-    payload: Any
-    epsilon: float
-    report_at: Annotated[int, Meta(description="Unix seconds; the device adds a delay of its own.")]
-    expires: Annotated[int, Meta(description="Unix seconds, after which a report is late.")]
-    probability: Annotated[float, Meta(gt=0, le=1)]
-    participate: bool
+    token: Annotated[
+        str | None, Meta(description="For the one report that may follow; null if the device does not participate.")
+    ]
+    arm: Annotated[str, Meta(description="The name of the arm to show.")]
+    payload: Annotated[Any, Meta(description="The payload of the arm.")]
+    epsilon: Annotated[float, Meta(description="The epsilon of the report.")]
+    report_at: Annotated[int, Meta(description="Unix time of the report, to which the device adds a delay of its own.")]
+    expires: Annotated[int, Meta(description="Unix time after which a report is late.")]
+    probability: Annotated[float, Meta(gt=0, le=1, description="The probability with which the arm was chosen.")]
+    participate: Annotated[bool, Meta(description="Whether a report may follow.")]
 
 
 class QuestionAnswer(Struct):
-    """What to show where there are groups: the arm of one's own; nobody else learns which that is.
+    """A decision where there are groups: the device shows the arm of its own group.
 
-    The report is one bit, the reward turned round if the group's sign is 1, or, without signs, one of 2 G answers:
-    either is masked. Payloads are of all arms alike, so that to fetch them tells nothing.
+    With signs, the report is one bit: the reward, flipped if the sign of the group is 1. Without signs, it is one of
+    2 G answers. Either is masked. Payloads of all arms come along, so that fetching one reveals no group.
     """
 
-    token: str | None
+    token: Annotated[
+        str | None, Meta(description="For the one report that may follow; null if the device does not participate.")
+    ]
     arms: Annotated[list[str], Meta(description="An arm for each group, in their order.")]
-    signs: Annotated[list[int] | None, Meta(description="For each group; none if the answer is one of 2 G.")]
-    payloads: Annotated[dict[str, Any], Meta(description="Of all open arms, by name.")]
-    epsilon: float
-    report_at: Annotated[int, Meta(description="Unix seconds; the device adds a delay of its own.")]
-    expires: Annotated[int, Meta(description="Unix seconds, after which a report is late.")]
-    participate: bool
+    signs: Annotated[list[int] | None, Meta(description="A sign for each group; null if the answer is one of 2 G.")]
+    payloads: Annotated[dict[str, Any], Meta(description="The payloads of all open arms, by name.")]
+    epsilon: Annotated[float, Meta(description="The epsilon of the report.")]
+    report_at: Annotated[int, Meta(description="Unix time of the report, to which the device adds a delay of its own.")]
+    expires: Annotated[int, Meta(description="Unix time after which a report is late.")]
+    participate: Annotated[bool, Meta(description="Whether a report may follow.")]
 
 
 class DecisionsAnswer(Struct):
-    """As many decisions as were asked for."""
+    """Several decisions."""
 
-    decisions: list[DecisionAnswer]
+    decisions: Annotated[list[DecisionAnswer], Meta(description="One entry for each decision.")]
 
 
 class QuestionsAnswer(Struct):
-    """As many decisions as were asked for, where there are groups."""
+    """Several decisions, where there are groups."""
 
-    decisions: list[QuestionAnswer]
+    decisions: Annotated[list[QuestionAnswer], Meta(description="One entry for each decision.")]
 
 
 class ReportAnswer(Struct, omit_defaults=True):
-    """What became of a report; `error` says why it was refused."""
+    """The status of a report."""
 
-    status: ReportStatusName
-    error: str | UnsetType = UNSET
+    status: Annotated[ReportStatusName, Meta(description="The status of the report.")]
+    error: Annotated[str | UnsetType, Meta(description="Why the report was refused.")] = UNSET
 
 
 class ReportsAnswer(Struct):
-    """What became of each report, in the order in which they came."""
+    """The status of each report, in the order of the request."""
 
-    results: list[ReportAnswer]
+    results: Annotated[list[ReportAnswer], Meta(description="One entry for each report.")]
 
 
 class ArmAnswer(Struct):
     """An arm of an experiment."""
 
-    place: int
-    name: str
-    payload: Any
-    status: Literal["open", "retired"]
+    place: Annotated[int, Meta(description="Its number in the experiment, from 0.")]
+    name: Annotated[str, Meta(description="Its name.")]
+    payload: Annotated[Any, Meta(description="Its payload.")]
+    status: Annotated[Literal["open", "retired"], Meta(description="Retired arms are never shown again.")]
 
 
 class ExperimentAnswer(Struct):
     """An experiment."""
 
-    name: str
-    status: Status
-    epsilon: float
-    policy: str
-    parameters: dict[str, Any]
-    report_after: int
-    expires_after: int
-    floor: float
-    holdout: float
-    default_arm: str
-    config_version: int
-    seq: int
-    created_hour: int
-    arms: list[ArmAnswer]
-    groups: Annotated[list[str] | None, Meta(description="None if there are no groups.")] = None
-    shares: Annotated[list[float] | None, Meta(description="As given; none if they were not.")] = None
-    source_limit: Annotated[SourceLimit | None, Meta(description="None if there is no limit.")] = None
+    name: Annotated[str, Meta(description="Its name.")]
+    status: Annotated[Status, Meta(description="Only a running experiment learns.")]
+    epsilon: Annotated[float, Meta(description="The epsilon of one report.")]
+    policy: Annotated[str, Meta(description="The policy that learns.")]
+    parameters: Annotated[dict[str, Any], Meta(description="Parameters of the policy.")]
+    report_after: Annotated[int, Meta(description="Seconds from a decision until its report.")]
+    expires_after: Annotated[int, Meta(description="Seconds from a decision until a report is late.")]
+    floor: Annotated[float, Meta(description="Least share of every arm.")]
+    holdout: Annotated[float, Meta(description="Share that gets the default arm.")]
+    default_arm: Annotated[str, Meta(description="The arm of the holdout, and of a paused experiment.")]
+    config_version: Annotated[int, Meta(description="Counts the changes of the configuration.")]
+    seq: Annotated[int, Meta(description="The last event of its log.")]
+    created_hour: Annotated[int, Meta(description="Hours since 1970 at its creation.")]
+    arms: Annotated[list[ArmAnswer], Meta(description="All arms, in their places.")]
+    groups: Annotated[list[str] | None, Meta(description="Names of the groups; null if there are none.")] = None
+    shares: Annotated[list[float] | None, Meta(description="Shares as given; null if they were not.")] = None
+    source_limit: Annotated[SourceLimit | None, Meta(description="The limit; null if there is none.")] = None
 
 
 class Summary(Struct):
-    """An experiment in a list."""
+    """An experiment in the list of experiments."""
 
-    name: str
-    status: Status
-    policy: str
-    epsilon: float
-    arms: Annotated[int, Meta(description="How many are open.")]
-    seq: int
-    config_version: int
-    created_hour: int
+    name: Annotated[str, Meta(description="Its name.")]
+    status: Annotated[Status, Meta(description="Only a running experiment learns.")]
+    policy: Annotated[str, Meta(description="The policy that learns.")]
+    epsilon: Annotated[float, Meta(description="The epsilon of one report.")]
+    arms: Annotated[int, Meta(description="Open arms.")]
+    seq: Annotated[int, Meta(description="The last event of its log.")]
+    config_version: Annotated[int, Meta(description="Counts the changes of the configuration.")]
+    created_hour: Annotated[int, Meta(description="Hours since 1970 at its creation.")]
 
 
 class ExperimentsAnswer(Struct):
-    """All experiments, archived ones among them."""
+    """All experiments, including archived ones."""
 
-    experiments: list[Summary]
+    experiments: Annotated[list[Summary], Meta(description="One entry for each experiment.")]
 
 
 class StateAnswer(Struct):
-    """What an experiment has learnt from its log up to event `seq`; lists are by arm, in their places."""
+    """The state of an experiment at event `seq` of its log. Lists have an entry for each arm, in their places."""
 
-    seq: int
-    digest: Annotated[str, Meta(description="Of all that the log determines: maskedbandits replay can prove it.")]
-    kernel: Annotated[str, Meta(description="What reckons: another may differ in the last bit.")]
-    arms: list[str]
-    observations: int
-    alarms: Annotated[int, Meta(description="How many changes it has seen.")]
-    estimates: list[float | None]
-    intervals: list[list[float | None]]
-    suspects: Annotated[list[bool], Meta(description="Arms whose reports no honest crowd gives.")]
-    probabilities: list[float]
-    pending: Annotated[list[int], Meta(description="Decisions that still await their report.")]
-    reported: Annotated[list[int], Meta(description="Reports ever taken.")]
+    seq: Annotated[int, Meta(description="The last event of the log that is in the state.")]
+    digest: Annotated[str, Meta(description="A digest of the whole state, which maskedbandits replay proves.")]
+    kernel: Annotated[str, Meta(description="The code that calculates. Another may differ in the last bit.")]
+    arms: Annotated[list[str], Meta(description="The names of the arms.")]
+    observations: Annotated[int, Meta(description="Reports that the policy has learned from.")]
+    alarms: Annotated[int, Meta(description="Changes detected.")]
+    estimates: Annotated[
+        list[float | None], Meta(description="Estimated mean reward of each arm; null without reports.")
+    ]
+    intervals: Annotated[list[list[float | None]], Meta(description="Lower and upper confidence bound of each arm.")]
+    suspects: Annotated[list[bool], Meta(description="Arms whose reports contradict the declared epsilon.")]
+    probabilities: Annotated[list[float], Meta(description="The probability with which each arm is chosen next.")]
+    pending: Annotated[list[int], Meta(description="Decisions that wait for their report.")]
+    reported: Annotated[list[int], Meta(description="Reports received.")]
     held_back: Annotated[int, Meta(description="Reports over a source limit, from which no policy learns.")]
-    issued: Annotated[list[int], Meta(description="Decisions ever made.")]
-    missing: Annotated[list[int], Meta(description="Decisions that nobody reported in time.")]
-    refused: Annotated[dict[str, int], Meta(description="Reports that were not taken, by reason.")]
+    issued: Annotated[list[int], Meta(description="Decisions made.")]
+    missing: Annotated[list[int], Meta(description="Decisions without a report in time.")]
+    refused: Annotated[dict[str, int], Meta(description="Reports that were rejected, by reason.")]
 
 
 class GroupsStateAnswer(Struct):
-    """What an experiment with groups has learnt: by group, and then by arm.
+    """The state of an experiment with groups. Lists of lists are by group, then by arm.
 
-    Nobody knows which arms were shown: so decisions and reports are counted for all arms together, in lists of one.
+    The service cannot know which arms were shown. So decisions and reports are counted for all arms together, in lists
+    with one entry.
     """
 
-    seq: int
-    digest: str
-    kernel: str
-    arms: list[str]
-    groups: list[str]
-    answers: Annotated[str, Meta(description="What an answer is that tells groups apart: a bit, or one of many.")]
-    shares: Annotated[list[float], Meta(description="As given, or as answers of one of many tell them, or equal ones.")]
-    pooled: Annotated[float, Meta(description="How likely the next question is to treat all groups as one.")]
-    observations: int
-    alarms: Annotated[int, Meta(description="How many changes the policies of all groups have seen.")]
-    estimates: list[list[float | None]]
-    intervals: list[list[list[float | None]]]
-    suspects: list[list[bool]]
-    probabilities: list[list[float]]
-    pending: list[int]
-    reported: list[int]
-    held_back: int
-    issued: list[int]
-    missing: list[int]
-    refused: dict[str, int]
+    seq: Annotated[int, Meta(description="The last event of the log that is in the state.")]
+    digest: Annotated[str, Meta(description="A digest of the whole state, which maskedbandits replay proves.")]
+    kernel: Annotated[str, Meta(description="The code that calculates. Another may differ in the last bit.")]
+    arms: Annotated[list[str], Meta(description="The names of the arms.")]
+    groups: Annotated[list[str], Meta(description="The names of the groups.")]
+    answers: Annotated[str, Meta(description="The kind of answer: a bit, or one of many.")]
+    shares: Annotated[list[float], Meta(description="Shares as given, as estimated from answers, or equal.")]
+    pooled: Annotated[float, Meta(description="The probability that the next question treats all groups as one.")]
+    observations: Annotated[int, Meta(description="Reports that the policies have learned from.")]
+    alarms: Annotated[int, Meta(description="Changes detected, by the policies of all groups together.")]
+    estimates: Annotated[list[list[float | None]], Meta(description="Estimated mean reward of each arm, by group.")]
+    intervals: Annotated[
+        list[list[list[float | None]]], Meta(description="Lower and upper confidence bound of each arm, by group.")
+    ]
+    suspects: Annotated[
+        list[list[bool]], Meta(description="Arms whose reports contradict the declared epsilon, by group.")
+    ]
+    probabilities: Annotated[
+        list[list[float]], Meta(description="The probability with which each arm is chosen next, by group.")
+    ]
+    pending: Annotated[list[int], Meta(description="Decisions that wait for their report.")]
+    reported: Annotated[list[int], Meta(description="Reports received.")]
+    held_back: Annotated[int, Meta(description="Reports over a source limit, from which no policy learns.")]
+    issued: Annotated[list[int], Meta(description="Decisions made.")]
+    missing: Annotated[list[int], Meta(description="Decisions without a report in time.")]
+    refused: Annotated[dict[str, int], Meta(description="Reports that were rejected, by reason.")]
 
 
 class Complaint(Struct):
-    """Why a request was refused, in one line."""
+    """An error, in one line."""
 
-    error: str
+    error: Annotated[str, Meta(description="What is wrong, and what to do.")]
 
 
 INVALID_BIT = -1  # in place of a malformed value

@@ -9,13 +9,36 @@ from __future__ import annotations
 import mmap
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from maskedbandits.service.report_status import REPORT_STATUSES
 
 if TYPE_CHECKING:
     from maskedbandits.service.experiment import LiveExperiment
 
+
+class Metric(NamedTuple):
+    """The type of a metric for Prometheus, its help, and its labels."""
+
+    kind: str
+    help: str
+    labels: tuple[str, ...] = ()
+
+
+METRICS = {
+    "ready": Metric("gauge", "Whether decisions and reports are accepted."),
+    "requests_total": Metric("counter", "Requests by route and status.", ("route", "status")),
+    "reports_total": Metric("counter", "Reports by their status.", ("status",)),
+    "decisions_total": Metric("counter", "Decisions made."),
+    "request_seconds": Metric("histogram", "Seconds from a request to its reply.", ("route", "le")),
+    "experiments_aside": Metric("gauge", "Experiments that are quarantined, because this process cannot follow them."),
+    "log_seq": Metric("gauge", "The last event of the log that this process has read.", ("experiment",)),
+    "reports_held_back": Metric("gauge", "Reports over a source limit, from which no policy learns.", ("experiment",)),
+    "decisions_issued": Metric("gauge", "Decisions made, by experiment.", ("experiment",)),
+    "decisions_reported": Metric("gauge", "Decisions whose report was received.", ("experiment",)),
+    "decisions_pending": Metric("gauge", "Decisions that wait for their report.", ("experiment",)),
+    "decisions_missing": Metric("gauge", "Decisions without a report in time.", ("experiment",)),
+}
 ROUTES = ("decisions", "reports", "experiments", "state", "health", "metrics", "openapi", "live", "static", "other")
 CLIENT_GONE = 499
 STATUSES = (200, 201, 204, 304, 307, 400, 401, 403, 404, 405, 408, 409, 410, 413, 429, CLIENT_GONE, 500, 503)
@@ -62,20 +85,20 @@ class Metrics:
         quarantined: int = 0,
     ) -> str:
         """Return all metrics as Prometheus reads them; ``outcomes`` are those of decisions, by experiment."""
-        lines = ["# TYPE maskedbandits_ready gauge", f"maskedbandits_ready {int(is_ready)}"]
-        lines.append("# TYPE maskedbandits_requests_total counter")
+        lines = [*_format_head("ready"), _format_line("ready", int(is_ready))]
+        lines += _format_head("requests_total")
         for route in ROUTES:
             for status in STATUSES:
                 if total := self._sum(INDEX[route, status]):
                     lines.append(_format_line("requests_total", total, route=route, status=str(status)))
-        lines.append("# TYPE maskedbandits_reports_total counter")
+        lines += _format_head("reports_total")
         lines += [_format_line("reports_total", self._sum(INDEX[name]), status=name) for name in REPORT_STATUSES]
-        lines.append("# TYPE maskedbandits_decisions_total counter")
+        lines += _format_head("decisions_total")
         lines.append(_format_line("decisions_total", self._sum(INDEX["decisions"])))
-        lines.append("# TYPE maskedbandits_request_seconds histogram")
+        lines += _format_head("request_seconds")
         for route, start in self._histograms.items():
             lines += self._format_histogram(route, start)
-        lines += ["# TYPE maskedbandits_experiments_aside gauge", _format_line("experiments_aside", quarantined)]
+        lines += [*_format_head("experiments_aside"), _format_line("experiments_aside", quarantined)]
         lines += _format_experiments(experiments)
         lines += _format_outcomes(outcomes or {})
         return "\n".join(lines) + "\n"
@@ -93,20 +116,25 @@ class Metrics:
 def _format_experiments(experiments: Iterable[LiveExperiment]) -> list[str]:
     """Return the positions in the logs and the reports held back, which are the same in every worker."""
     known = list(experiments)
-    lines = ["# TYPE maskedbandits_log_seq gauge"]
+    lines = _format_head("log_seq")
     lines += [_format_line("log_seq", each.state.seq, experiment=each.name) for each in known]
-    lines.append("# TYPE maskedbandits_reports_held_back gauge")
+    lines += _format_head("reports_held_back")
     return lines + [_format_line("reports_held_back", each.state.held_back, experiment=each.name) for each in known]
 
 
 def _format_outcomes(outcomes: Mapping[str, Mapping[str, int]]) -> list[str]:
     lines = []
     for outcome in OUTCOMES if outcomes else ():
-        lines.append(f"# TYPE maskedbandits_decisions_{outcome} gauge")
+        lines += _format_head(f"decisions_{outcome}")
         lines += [
             _format_line(f"decisions_{outcome}", counts[outcome], experiment=name) for name, counts in outcomes.items()
         ]
     return lines
+
+
+def _format_head(name: str) -> list[str]:
+    metric = METRICS[name]
+    return [f"# HELP maskedbandits_{name} {metric.help}", f"# TYPE maskedbandits_{name} {metric.kind}"]
 
 
 def _format_line(name: str, value: float, **labels: str) -> str:

@@ -35,7 +35,15 @@ from maskedbandits.errors import (
 )
 
 PREFIX = "MASKEDBANDITS_"
-OTHER_VARIABLES = ("CACHE", "COMPILE", "CONFIG", "DATA", "KEY", "SECRET", "SECRET_FILE")
+OTHER_VARIABLES = {  # with the same prefix, and no settings
+    "CACHE": "Folder of the machine code. Beside the sources, or in the user's cache, unless set.",
+    "COMPILE": "`now` makes a live policy wait until it is compiled. Otherwise it starts interpreted.",
+    "CONFIG": "The TOML file with settings, as with `--config`.",
+    "DATA": "Folder of the data sets. In the user's cache, unless set.",
+    "KEY": "The key with which a command asks the service, as `maskedbandits evaluate` does.",
+    "SECRET": "The secret of the service, in place of its key file.",
+    "SECRET_FILE": "A file that contains the secret of the service.",
+}
 EXPOSED_DEFAULTS = {"address_rate": 100.0, "token_rate": 1.0}  # where other machines can send requests
 FLAG = {"is_flag": True}  # also an option of the command line
 
@@ -244,6 +252,17 @@ def _check_list(name: str, value: object, check: Callable[[str], bool], wanted: 
     if not isinstance(value, list | tuple) or not all(isinstance(each, str) and check(each) for each in value):
         raise WrongValueError(name, value, wanted)
     return tuple(value)
+
+
+def format_limits(name: str) -> str:
+    """Return the values that a setting accepts, in a few words."""
+    kind = list_fields()[name].kind
+    if isinstance(kind, inspect.IntType | inspect.FloatType):
+        noun = "a whole number" if isinstance(kind, inspect.IntType) else "a number"
+        return f"{noun} from {kind.ge or 0:,} to {kind.le:,}" if kind.le is not None else noun
+    if isinstance(kind, inspect.BoolType):
+        return "`true` or `false`"
+    return str(list_fields()[name].extra.get("wanted", "a text"))
 
 
 def format_table() -> str:
