@@ -67,8 +67,38 @@ def test_version() -> None:
 def test_missing_verb_prints_help(verb: list[str]) -> None:
     result = call(*verb)
     assert result.exit_code == cli.USAGE
-    assert "\nCommands:\n" in result.stderr
+    assert ("\nExperiments:\n" if verb == [] else "\nCommands:\n") in result.stderr
     assert "\\n" not in result.stderr
+
+
+def test_help_groups_verbs_with_whole_sentences(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = call("--help").stdout.splitlines()
+    places = [lines.index(f"{topic}:") for topic in ("Options", "Experiments", "Privacy", "Service", "Data")]
+    assert places == sorted(places)
+    listed = [line.split(maxsplit=1) for line in lines[places[1] :] if line.startswith("  ")]
+    assert sorted(verb for verb, _ in listed) == VERBS
+    assert all(summary.endswith(".") and "..." not in summary for _, summary in listed)
+    assert max(map(len, lines)) <= 80
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_ranges_in_help_are_in_words(verb: str) -> None:
+    shown = call(verb, "--help").stdout
+    assert "<=" not in shown
+    assert "RANGE" not in shown
+    assert str(2**53) not in shown
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["run", "--runs", "0", "x"], ["runn"], ["run"], ["run", "--seed", "1.5", "x"], ["policies", "x"], ["run", "none"]],
+)
+def test_errors_are_one_line_with_one_prefix(arguments: list[str]) -> None:
+    complaint = call(*arguments).stderr
+    assert complaint.startswith("maskedbandits: ")
+    assert complaint.count("\n") == 1
+    assert "Error" not in complaint
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -153,7 +183,7 @@ def test_closed_pipe_is_quiet() -> None:
 def test_full_disk_is_a_one_line_error(verb: list[str]) -> None:
     with Path("/dev/full").open("w", encoding="utf-8") as full:
         done = finished([*PROGRAM, *verb], stdout=full)
-    assert (done.returncode, done.stderr) == (cli.FAILED, "maskedbandits: error: No space left on device\n")
+    assert (done.returncode, done.stderr) == (cli.FAILED, "maskedbandits: No space left on device\n")
 
 
 @pytest.mark.parametrize("environment", ENCODINGS, ids=lambda environment: "-".join(environment.values()))

@@ -7,13 +7,29 @@ import json
 import pytest
 
 from commands import call, refused
-from maskedbandits.policies import KINDS, names
+from maskedbandits import features
+from maskedbandits.cli.policies import RECOMMENDED
+from maskedbandits.policies import COMMON_NAMES, KINDS, names
 
 
 def test_list_has_all() -> None:
     listed = call("policies").stdout
     document = json.loads(call("policies", "--json").stdout)
-    assert [line.split()[0] for line in listed.splitlines()] == [entry["name"] for entry in document] == names()
+    assert [entry["name"] for entry in document] == names()
+    for name in names():
+        assert f"\n  {name} " in listed
+    assert listed.count("\n  auto ") == 2  # recommended, and in its family
+
+
+def test_list_recommends_first_and_fits_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    for columns in (80, 60):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        lines = call("policies").stdout.splitlines()
+        assert lines[0] == "Recommended"
+        assert lines[1].startswith("  auto ")
+        assert max(map(len, lines)) <= columns
+    assert set(RECOMMENDED) <= {*names(), *features.NAMES}
+    assert "sliding window x KL index; requires" in call("policies").stdout
 
 
 def test_required_parameters_are_marked() -> None:
@@ -32,9 +48,9 @@ def test_every_parameter_is_explained(name: str) -> None:
     for key, one in policy.parameters.items():
         assert one.allowed
         assert one.hint
-        default = "must be given" if one.required else f"default {str(one.default).lower()}"
+        default = "required" if one.required else f"default {str(one.default).lower()}"
         assert f"  {key} ({default})\n    {one.hint}\n    allowed: {one.allowed}\n" in printed
-    assert ("It has no parameters." in printed) == (not policy.parameters)
+    assert ("  No parameters." in printed) == (not policy.parameters)
 
 
 def test_one_policy_is_one_document() -> None:
@@ -66,6 +82,11 @@ def test_references_name_the_right_paper(name: str, paper: str) -> None:
     ("name", "complaint"),
     [
         ("sw-klucbcf", "no policy is called 'sw-klucbcf'; did you mean 'sw-klucb-cf'?"),
+        ("thompson", "did you mean 'ts-cf'?"),
+        ("Thompson sampling", "did you mean 'ts-cf'?"),
+        ("ucb1", "did you mean 'ucb-cf'?"),
+        ("d-ucb", "did you mean 'd-ucb-cf'?"),
+        ("kl-ucb", "did you mean 'klucb-cf'?"),
         ("AUTO", "no policy is called 'AUTO'; did you mean 'auto'?"),
         ("", "no policy is called ''; known are auto, "),
         ("zzzzzz", "no policy is called 'zzzzzz'; known are auto, "),
@@ -77,10 +98,15 @@ def test_unknown_name_suggests_the_nearest(name: str, complaint: str) -> None:
     assert result.stderr.count("\n") == 1
 
 
+def test_common_names_lead_to_policies() -> None:
+    assert set(COMMON_NAMES.values()) <= set(names())
+    assert not set(COMMON_NAMES) & set(names())
+
+
 def test_featured_policy_is_explained() -> None:
     printed = call("policies", "d-linucb-cf").stdout
     assert printed.startswith("d-linucb-cf: discounted linear UCB")
-    assert "  gamma (must be given)\n" in printed
+    assert "  gamma (required)\n" in printed
     document = json.loads(call("policies", "logistic-ts-cf", "--json").stdout)
     assert (document["parameters"]["prior"]["default"], document["for_groups"]) == (1.0, False)
 

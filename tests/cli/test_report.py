@@ -58,17 +58,15 @@ def test_unfinished_cells_are_named_on_stderr(tmp_path: Path) -> None:
     result = call("report", saved(tmp_path, of_cells(named(NAMES).cells), 1), "--csv")
     assert result.exit_code == 0
     assert result.stdout.count("\n") == 1 + 8 * 10
-    assert result.stderr.startswith("maskedbandits: 1 of 2 cells are not finished; go on with: ")
+    assert result.stderr.startswith("maskedbandits: 1 of 2 cells are not finished; continue with: ")
 
 
 def test_mistakes_are_one_line_errors(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    refused(call("report", folder, "--out", tmp_path / "x"), "say which, with --csv, --parquet or --latex")
-    refused(call("report", folder, "--csv", "--json"), "--json and --csv are two documents")
-    refused(call("report", folder, "--latex", "--csv"), "--csv and --latex are two tables: ask for one of them")
-    refused(
-        call("report", folder, "--csv", "--problem", "p"), "--problem is for what is drawn, and --csv draws nothing"
-    )
-    refused(call("report", folder, "--problem", "p"), "--problem p: there is none of this name")
+    refused(call("report", folder, "--out", tmp_path / "x"), "--out requires --csv, --parquet or --latex")
+    refused(call("report", folder, "--csv", "--json"), "--json and --csv exclude each other")
+    refused(call("report", folder, "--latex", "--csv"), "--csv and --latex exclude each other: give one of them")
+    refused(call("report", folder, "--csv", "--problem", "p"), "--problem and --csv exclude each other")
+    refused(call("report", folder, "--problem", "p"), "--problem p: no such problem")
     refused(call("report", folder, "--csv", "--out", tmp_path / "no" / "x"), "No such file or directory", cli.FAILED)
     monkeypatch.setattr(extras, "PARQUET", ("no_such_module",))
     refused(call("report", folder, "--parquet"), "--parquet needs no_such_module, ")
@@ -83,7 +81,7 @@ def test_many_cells_are_drawn_only_on_request(tmp_path: Path, monkeypatch: pytes
     unasked = call("report", tmp_path)
     assert unasked.exit_code == 0, unasked.output
     assert unasked.stdout.startswith("2 policies on 2 problems, at ε = 1 and 2, 8 runs of each. Lost least, of 4")
-    assert unasked.stdout.splitlines()[-1].startswith("Figures: none, of so many; `maskedbandits report ")
+    assert unasked.stdout.splitlines()[-1].startswith("Figures: none for so many cells; `maskedbandits report ")
     assert list((tmp_path / "figures").iterdir()) == []
     page = (tmp_path / "index.html").read_text(encoding="utf-8")
     assert "Without the figures of 2 of 2 problems" in page

@@ -88,7 +88,7 @@ def test_second_run_reuses_finished_cells(finished: tuple[Path, Result]) -> None
     out, first = finished
     again = call("run", out.parent / "small.toml", "--out", out)
     assert again.stdout.split("Page:")[0] == first.stdout.split("Page:")[0]
-    assert "4 of 4 cells were finished before and are kept" in again.stderr
+    assert "4 of 4 cells were finished before and are reused" in again.stderr
 
 
 # Interrupts
@@ -114,9 +114,9 @@ def test_interrupted_run_can_be_resumed(file: Path, monkeypatch: pytest.MonkeyPa
     calls = failing_at(monkeypatch, 3, KeyboardInterrupt())
     file.write_text(SMALL.replace("[1, inf]", "[1]") + MORE, encoding="utf-8")
     result = call("run", file)
-    refused(result, "2 of 4 cells are kept in results/small; the same command goes on", cli.INTERRUPTED)
+    refused(result, "2 of 4 cells are saved in results/small; the same command continues", cli.INTERRUPTED)
     partial = call("report", "results/small")
-    assert "2 of 4 cells are not finished; go on with: maskedbandits run small.toml" in partial.stdout
+    assert "2 of 4 cells are not finished; continue with: maskedbandits run small.toml" in partial.stdout
     resumed = call("run", file, "--json")
     assert "2 of 4 cells were finished before" in resumed.stderr
     assert json.loads(resumed.stdout)["complete"]
@@ -184,7 +184,7 @@ def test_failed_figures_are_one_line_and_keep_cells(
         spoil(patch)
         result = call("run", file)
     assert result.exit_code == code, result.output
-    kept = "the cells are kept in results/small: `maskedbandits report results/small` draws them again"
+    kept = "the cells are saved in results/small: `maskedbandits report results/small` draws them again"
     assert result.stderr == f"maskedbandits: {complaint}{kept}\n"
     assert "swap: 400 steps" in result.stdout  # the numbers are there all the same
     assert "Page:" not in result.stdout
@@ -209,7 +209,7 @@ def test_full_disk_counts_saved_cells(file: Path, monkeypatch: pytest.MonkeyPatc
     with monkeypatch.context() as patch:
         failing_at(patch, 3, error)
         result = call("run", file)
-    complaint = "results/small/cells/x.npz: No space left on device; 2 of 4 cells are kept in results/small"
+    complaint = "results/small/cells/x.npz: No space left on device; 2 of 4 cells are saved in results/small"
     refused(result, complaint, cli.FAILED)
     assert "2 of 4 cells were finished before" in call("run", file).stderr
 

@@ -60,7 +60,7 @@ def test_bad_config_file_is_a_one_line_error(folder: Path) -> None:
 
 
 def test_replay_of_empty_store() -> None:
-    assert call("replay", *CONFIG).stdout == "There is no experiment: nothing to replay.\n"
+    assert call("replay", *CONFIG).stdout == "No experiments: nothing to replay.\n"
     assert json.loads(call("replay", "--json", *CONFIG).stdout) == []
 
 

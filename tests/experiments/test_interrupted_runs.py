@@ -114,7 +114,7 @@ def test_signal_ends_run_in_one_line(tmp_path: Path, backend: str, number: signa
     assert 0 < len(kept) < CELLS
     # a signal may come between the saving of a cell and its counting
     counts = (len(kept), len(kept) - 1)
-    end = f"of {CELLS} cells are kept in {tmp_path / 'out'}; the same command goes on from there\n"
+    end = f"of {CELLS} cells are saved in {tmp_path / 'out'}; the same command continues from there\n"
     assert said in [f"maskedbandits: {words}: {count} {end}" for count in counts]
     resumes(tmp_path, kept)
 

@@ -37,15 +37,16 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 LABEL = Label("k", "Five arms: a quiet rise, a collapse, a quiet rise", "SW-KLUCB-CF, corrected window", 0.5)
 
 
-def drawn(width: int, label: Label = LABEL) -> str:
+def drawn(width: int, label: Label = LABEL, *, played: bool = True) -> str:
     """The one line that a terminal of so many columns shows, while the fourth of twelve cells runs."""
     console = Console(file=io.StringIO(), force_terminal=True, width=width, color_system=None, legacy_windows=False)
     bar = BarWatcher(console)
     bar.start(12, 0)
     bar.finished = 3
     bar.begin(3, label)
-    bar.steps(1, 4)
-    bar.steps(2, 4)
+    if played:
+        bar.steps(1, 4)
+        bar.steps(2, 4)
     with console.capture() as shown:
         console.print(bar.progress.get_renderable())
     lines = shown.get().rstrip("\n").split("\n")
@@ -64,13 +65,21 @@ def test_bar_percentage_and_time_left_always_show(width: int) -> None:
     assert ("steps/s" in line) == (width >= 72)
 
 
-def test_long_names_are_shortened_in_the_middle() -> None:
-    whole = f"4/12 {LABEL.problem} · ε = 0.5 · {LABEL.policy}"
-    assert whole in drawn(160)
-    for width in (80, 60, 40):
-        head, tail = drawn(width).split("…")
-        assert whole.startswith(head)
-        assert whole.endswith(tail.split(" ━")[0])
+def test_long_names_are_shortened_and_epsilon_stays() -> None:
+    assert f"4/12 {LABEL.problem} · ε = 0.5 · {LABEL.policy}" in drawn(160)
+    for width in (100, 80, 72, 60, 50):
+        line = drawn(width)
+        assert "ε = 0.5" in line
+        assert "…" in line
+    assert drawn(80).startswith("4/12 Fiv")
+    short = Label("k", LABEL.problem, "auto", 0.5)
+    assert "… · ε = 0.5 · auto ━" in re.sub(r"\S+ · ε", "… · ε", drawn(80, short))  # a short name stays whole
+
+
+def test_percentage_and_epsilon_show_before_the_first_step() -> None:
+    line = drawn(80, played=False)  # as while a policy is compiled
+    assert "ε = 0.5" in line
+    assert " 0% " in line
 
 
 def test_wide_letters_take_two_columns() -> None:

@@ -32,9 +32,9 @@ def test_table_shows_the_findings() -> None:
 
 def test_advice_repeats_the_table() -> None:
     said = text.describe_advice(USUAL)
-    assert said.startswith("Take ε = 2: against no privacy it costs 20 successes (10 to 30) among 10,000 people")
+    assert said.startswith("Take ε = 2: compared with no privacy it costs 20 successes (10 to 30) among 10,000 people")
     assert "5.0 % (2.5 to 7.5) of the gain; you allow 10 %" in said
-    assert "ε = 1 costs 9.0 % (6.5 to 11.5): it may be within, 12 worlds cannot tell" in said
+    assert "ε = 1 costs 9.0 % (6.5 to 11.5): it may be within, but 12 worlds cannot tell" in said
     assert said in " ".join(text.to_lines(USUAL, 10_000))
 
 
@@ -44,7 +44,7 @@ def test_advice_names_an_epsilon_that_costs_too_much() -> None:
 
 
 def test_advice_says_that_no_smaller_epsilon_was_given() -> None:
-    assert text.describe_advice(made_up(level(2.0, 20.0, 10.0))).endswith("No smaller one was asked for.")
+    assert text.describe_advice(made_up(level(2.0, 20.0, 10.0))).endswith("No smaller epsilon was simulated.")
 
 
 @pytest.mark.parametrize(
@@ -106,6 +106,14 @@ def test_masked_report_is_never_certain() -> None:
     assert "100" not in said.replace("99.999", "")
 
 
+def test_advice_comes_first_and_bars_show_costs() -> None:
+    lines = text.to_lines(USUAL, 80)
+    assert lines[0].startswith("Take ε = 2")
+    bars = {line.split()[2]: line.count("█") for line in lines if line.startswith("  ε = ")}
+    assert bars == {"0.5": 45, "1": 5, "2": 3}  # of 60 columns: 75, 9 and 5 %
+    assert "█" not in "".join(text.to_lines(USUAL, 60))
+
+
 @pytest.mark.parametrize("width", [20, 40, 60, 79])
 def test_narrow_terminal_gets_a_list(width: int) -> None:
     lines = text.to_lines(USUAL, width)
@@ -129,6 +137,7 @@ def test_table_is_aligned_in_ascii() -> None:
     lines = text.to_lines(USUAL, 200, "ascii")
     assert all(line.isascii() for line in lines)
     start = next(place for place, line in enumerate(lines) if line.startswith("eps "))
+    assert sum("#" in line for line in lines) == 3
     assert len({len(line) for line in lines[start : start + 5]}) == 1
 
 

@@ -74,10 +74,10 @@ def test_unauditable_programs_are_rejected(command: str, complaint: str) -> None
         (["--epsilon", "17", "--command", "cat"], "epsilon = 17 is above 16"),
         (["--trials", "99"], "Invalid value for '--trials'"),
         (["--confidence", "1"], "Invalid value for '--confidence'"),
-        (["--confidence", "nan"], "Invalid value for '--confidence': nan is not in the range 0.5<=x<=0.9999999."),
-        (["--timeout", "nan", "--command", "cat"], "Invalid value for '--timeout': nan is not in the range"),
-        (["--exact", "--command", "cat"], "--exact is of our own randomiser, and draws nothing"),
-        (["--retries", "2"], "--retries goes with --command"),
+        (["--confidence", "nan"], "Invalid value for '--confidence': nan is out of range: give 0.5 to 0.9999999."),
+        (["--timeout", "nan", "--command", "cat"], "Invalid value for '--timeout': nan is out of range"),
+        (["--exact", "--command", "cat"], "--exact works on the built-in randomiser only"),
+        (["--retries", "2"], "--retries requires --command"),
         (["--retries", "100", "--command", "cat"], "--trials 1000000 with --command: at most 10000000 lines"),
         (["--timeout", "0", "--command", "cat"], "Invalid value for '--timeout'"),
     ],
@@ -218,13 +218,13 @@ def test_lost_output_is_not_a_refutation(options: list[str]) -> None:
     with Path("/dev/full").open("wb") as full:
         command = [sys.executable, "-m", "maskedbandits", "audit", *options]
         result = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, check=False)
-    assert (result.returncode, result.stderr) == (cli.UNMADE, b"maskedbandits: error: No space left on device\n")
+    assert (result.returncode, result.stderr) == (cli.UNMADE, b"maskedbandits: No space left on device\n")
 
 
 @pytest.mark.parametrize(
     ("error", "complaint"),
     [
-        (BrokenPipeError(32, "Broken pipe"), "error: Broken pipe"),
+        (BrokenPipeError(32, "Broken pipe"), "Broken pipe"),
         (OSError(28, "No space left on device", "/tmp/x"), "/tmp/x: No space left on device"),  # noqa: S108 -- not used
         (MemoryError(), "the audit does not fit into memory: give fewer --trials"),
     ],
@@ -281,4 +281,5 @@ def test_terminal_shows_one_progress_line(monkeypatch: pytest.MonkeyPatch, capsy
     watch(0.5)
     watch(1.0)
     watch.end()
-    assert capsys.readouterr().err == "\r 25% done\r 50% done\r         \r"
+    bars = [f"\r[{'#' * (30 * share // 100):30}] {share}% done" for share in (25, 50)]
+    assert capsys.readouterr().err == "".join(bars) + f"\r{'':41}\r"

@@ -167,4 +167,4 @@ def test_fractions_are_sent(name: str, taken: bool, refuted: bool) -> None:
 def test_starts_require_a_program(options: tuple[object, ...]) -> None:
     result = call(*options)
     assert result.exit_code == cli.USAGE
-    assert "--starts takes 0, or 32 or more" in result.output
+    assert "--starts must be 0, or 32 or more" in result.output

@@ -234,7 +234,7 @@ def test_evaluate_uses_service_storage(storage: str, tmp_path: Path, monkeypatch
 def test_export_replaces_file_with_force_only(storage: str, tmp_path: Path) -> None:
     file = tmp_path / "log.csv"
     file.write_text("mine", encoding="utf-8")
-    refused(call("export", "headlines", file, "--storage", storage), "log.csv: it is there already")
+    refused(call("export", "headlines", file, "--storage", storage), "log.csv: already exists")
     assert file.read_text(encoding="utf-8") == "mine"
     done = call("export", "headlines", file, "--storage", storage, "--force", "--json")
     result = json.loads(done.stdout)

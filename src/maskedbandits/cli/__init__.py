@@ -45,6 +45,16 @@ from maskedbandits.errors import UserError
 __all__ = ["FAILED", "INTERRUPTED", "UNMADE", "USAGE", "SlowProgress", "main"]
 
 
+SUMMARY_LETTERS = 64  # what is left of 80 columns beside the names of verbs
+
+TOPICS: dict[str, tuple[click.Command, ...]] = {
+    "Experiments": (run.run, report.report, policies.policies, bound.bound, compile.compile_policies),
+    "Privacy": (plan.plan, audit.audit),
+    "Service": (serve.serve, demo.demo, key.key, backup.backup, backup.restore, upgrade.upgrade, replay.replay),
+    "Data": (data.data, evaluate.evaluate, export.export),
+}
+
+
 class Verbs(click.Group):
     """The verbs; every error and every Ctrl-C ends in one line."""
 
@@ -52,6 +62,15 @@ class Verbs(click.Group):
         """Run the command line, with output that any encoding can write."""
         safe_text.allow_any_text()
         return super().main(*arguments, **options)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the verbs by topic, each with its first sentence."""
+        width = max(map(len, self.commands))
+        for topic, verbs in TOPICS.items():
+            with formatter.section(topic):
+                formatter.write_dl(
+                    [(f"{verb.name:{width}}", verb.get_short_help_str(SUMMARY_LETTERS)) for verb in verbs]
+                )
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the options before the verb."""
@@ -80,29 +99,18 @@ class Verbs(click.Group):
             raise Interrupted("interrupted") from None
 
 
-@click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(
+    "maskedbandits", cls=Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+)
 @click.version_option(package_name="maskedbandits")
 def main() -> None:
-    """Choose again and again, under local differential privacy, in a changing world."""
+    """Private bandits: choose the best option from locally randomised feedback.
+
+    Start with `maskedbandits demo`, or `maskedbandits run experiments/paper.toml`. `maskedbandits VERB --help` explains
+    a verb.
+    """
 
 
-for verb in (
-    run.run,
-    report.report,
-    plan.plan,
-    bound.bound,
-    policies.policies,
-    data.data,
-    compile.compile_policies,
-    audit.audit,
-    serve.serve,
-    demo.demo,
-    key.key,
-    replay.replay,
-    evaluate.evaluate,
-    export.export,
-    backup.backup,
-    backup.restore,
-    upgrade.upgrade,
-):
-    main.add_command(verb)
+for topic_verbs in TOPICS.values():
+    for verb in topic_verbs:
+        main.add_command(verb)

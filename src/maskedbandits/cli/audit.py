@@ -4,26 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
 from maskedbandits.cli.output import SlowProgress, drop_output, echo, echo_json
-from maskedbandits.cli.verb import FAILED, UNMADE, AuditFailure, Verb, describe_os_error, json_option
+from maskedbandits.cli.verb import (
+    FAILED,
+    UNMADE,
+    AuditFailure,
+    Number,
+    Verb,
+    WholeNumber,
+    describe_os_error,
+    json_option,
+)
 
 if TYPE_CHECKING:
     from maskedbandits.privacy.audit import Findings
-
-
-class FiniteRange(click.FloatRange):
-    """A range of numbers that does not accept NaN, as click's own does."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Return the number."""
-        number = float(super().convert(value, param, ctx))
-        if number != number:
-            self.fail(f"{value} is not in the range {self._describe_range()}.", param, ctx)
-        return number
 
 
 @click.command(
@@ -35,55 +33,57 @@ class FiniteRange(click.FloatRange):
         "maskedbandits audit --exact",
     ],
 )
-@click.option("--epsilon", default="1", show_default=True, metavar="E", help="The claim, as a decimal or a ratio.")
+@click.option(
+    "--epsilon", default="1", show_default=True, metavar="E", help="Claimed epsilon, as a decimal or a ratio."
+)
 @click.option(
     "--trials",
-    type=click.IntRange(100, 10**9),
-    show_default="1000000; with --groups 10000",
-    help="Reports (with --retries: decisions) for each input: a bit, or a group and a reward.",
+    type=WholeNumber(100, 10**9),
+    show_default="1,000,000; with --groups 10,000",
+    help="Reports for each input; with --retries, decisions. An input is a bit, or a group and a reward.",
 )
-@click.option("--command", help="Audit this program instead of our own randomiser; no shell is asked.")
-@click.option("--groups", type=click.IntRange(1, 64), help="Audit answers to questions to so many private groups.")
+@click.option("--command", help="Program to audit, run without a shell.  [default: the built-in randomiser]")
+@click.option("--groups", type=WholeNumber(1, 64), help="Audit answers to group queries with so many private groups.")
 @click.option(
     "--answers",
     type=click.Choice(["bit", "one of many", "one of parts"]),
-    show_default="what takes fewer visitors",
-    help="With --groups: what is answered.",
+    show_default="the kind that needs fewer visitors",
+    help="With --groups: kind of answer.",
 )
 @click.option(
-    "--arms", type=click.IntRange(1, 10**6), show_default="as many as groups", help="With --groups: arms in the tables."
+    "--arms", type=WholeNumber(1, 10**6), show_default="the number of groups", help="With --groups: arms in the tables."
 )
 @click.option(
     "--retries",
-    type=click.IntRange(1, 100),
+    type=WholeNumber(1, 100),
     default=1,
     show_default=True,
-    help="Send every decision so many times, as lines `BIT NAME`; the claim covers all its reports together.",
+    help="Send each decision so many times, as lines `BIT NAME`. The claim covers its reports together.",
 )
 @click.option(
     "--starts",
-    type=click.IntRange(0, 10**5),
-    show_default="one for each 650 trials, 1536 at most, none below 32",
-    help="With --command: short starts for seeds, standard error, exit codes and time; 0 for none.",
+    type=WholeNumber(0, 10**5),
+    show_default="one for each 650 trials, at most 1,536, none below 32",
+    help="With --command: short starts that check seeds, standard error, exit codes and time; 0 for none.",
 )
 @click.option(
     "--timeout",
-    type=FiniteRange(0.1, 86_400),
+    type=Number(0.1, 86_400),
     default=60.0,
     show_default=True,
-    help="Seconds that the program may take.",
+    help="Time limit of the program in seconds.",
 )
 @click.option(
     "--confidence",
-    type=FiniteRange(0.5, 0.9999999),
+    type=Number(0.5, 0.9999999),
     default=0.99,
     show_default=True,
-    help="Of all bounds together.",
+    help="Confidence of all bounds together.",
 )
 @click.option(
     "--exact",
     is_flag=True,
-    help="Draw nothing: print the real epsilon, proved, for --epsilon or for a grid; with --groups, count all words.",
+    help="Print the proved epsilon of the built-in randomiser, for --epsilon or a grid. Draws nothing.",
 )
 @json_option
 @click.pass_context
@@ -102,36 +102,37 @@ def audit(
     exact: bool,
     json_wanted: bool,
 ) -> None:
-    """Check the epsilon of a randomiser, our own or anybody's, from its reports.
+    """Test whether a randomiser keeps its claimed epsilon.
 
-    Prints a lower confidence bound on epsilon, the claimed one, and what excess so many trials could have seen.
-    Exit code 0 if nothing contradicts the claim, 1 if it is refuted, 2 for a mistake in the command, 3 if the audit
-    could not be made (the program fails, a full disk) or cannot tell.
+    Prints a lower confidence bound on epsilon, the claim, and the smallest excess that so many trials would detect.
+    Exit codes: 0 the claim is not refuted; 1 refuted; 2 a mistake in the command; 3 the audit failed or cannot tell.
 
-    A program reads one 0 or 1 a line on standard input and writes one report, of at most 256 characters, a line on
-    standard output. It is started 8 times with the same opening, so that a fixed seed shows. With --retries R a line
-    is a bit and the name of a decision, and every decision comes R times, in a row and later: a program that promises
-    one permanent answer for each decision, and draws a new one, is refuted.
+    Your program reads one 0 or 1 a line on standard input. It writes one report a line on standard output, of at most
+    256 characters. It starts 8 times with the same opening, which exposes a fixed seed. With --retries R, a line is a
+    bit and the name of a decision. Each decision comes R times, in a row and later. A program that draws a new answer
+    for the same decision is refuted.
 
-    With --groups G a line is a question and what is true on the device, TABLE SIGNS EPSILON GROUP REWARD, such as
-    `0,2,1 1,0,1 1 2 1`; SIGNS is `-` if the answer is one of 2 G. With --answers "one of parts" it ends in PARTS, such
-    as `0,2,1 - 1 2 1 0,0,1`, and the answer is 2 times the part of the group, and the reward. The program writes its
-    answer, and an empty line for none. Tables, signs and parts are hostile, and some questions ask for an epsilon far
-    above the claim.
+    With --groups G, a line is a query and the truth on the device: TABLE SIGNS EPSILON GROUP REWARD, such as
+    `0,2,1 1,0,1 1 2 1`. SIGNS is `-` if the answer is one of 2 G. With --answers "one of parts" it ends in PARTS, such
+    as `0,2,1 - 1 2 1 0,0,1`; the answer is 2 times the part of the group, plus the reward. The program writes its
+    answer, or an empty line for none. Tables, signs and parts are hostile. Some queries ask for an epsilon far above
+    the claim.
     """
     has_epsilon = ctx.get_parameter_source("epsilon") is not click.core.ParameterSource.DEFAULT
     if exact and command is not None:
-        raise click.UsageError("--exact is of our own randomiser, and draws nothing: leave out --exact or --command")
+        raise click.UsageError("--exact works on the built-in randomiser only: leave out --exact or --command")
     if groups is None and (answers, arms) != (None, None):
-        raise click.UsageError("--answers and --arms are of questions to groups: give --groups, too")
+        raise click.UsageError("--answers and --arms require --groups")
     if exact:
         with translate_audit_errors():
             show_exact(ctx, epsilon if has_epsilon else None, groups, json_wanted)
         return
     if retries != 1 and (command is None or groups is not None):
-        raise click.UsageError("--retries goes with --command, and not with --groups: leave out --retries")
+        raise click.UsageError("--retries requires --command, and excludes --groups: leave out --retries")
     if starts and (command is None or groups is not None or retries != 1 or starts < 32):
-        raise click.UsageError("--starts takes 0, or 32 or more, and requires --command without --groups and --retries")
+        raise click.UsageError(
+            "--starts must be 0, or 32 or more; it requires --command, and excludes --groups and --retries"
+        )
     with translate_audit_errors():
         if groups is None:
             findings = audit_bits(command, epsilon, trials or 10**6, retries, starts, timeout, confidence)

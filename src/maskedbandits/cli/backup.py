@@ -24,10 +24,11 @@ from maskedbandits.cli.verb import Verb, json_option
 @store_options
 @json_option
 def backup(file: Path, storage: StoreOptions, json_wanted: bool) -> None:
-    """Write everything that the service has stored at this moment into a FILE, while it goes on.
+    """Back up everything that the service stores to a FILE.
 
-    An earlier backup of that name is replaced once the new one is whole. Nobody but you can read it. The secret of the
-    service is not in it: keep a copy of its key file, or of MASKEDBANDITS_SECRET, at another place.
+    The service may keep running. An earlier backup of that name is replaced once the new one is complete. Only you can
+    read the file. It does not contain the secret of the service: store a copy of its key file, or of
+    MASKEDBANDITS_SECRET, in another place.
     """
     with open_for_verb(storage, "backup") as store:
         from maskedbandits.service.storage.backup import backup as write
@@ -47,9 +48,10 @@ def backup(file: Path, storage: StoreOptions, json_wanted: bool) -> None:
 @store_options
 @json_option
 def restore(file: Path, storage: StoreOptions, json_wanted: bool) -> None:
-    """Write everything that is in a FILE made by backup into an empty store, of either kind; it is made if needed.
+    """Restore a backup FILE into an empty database.
 
-    The secret is not in the FILE: copy the key file of the service, too, or set MASKEDBANDITS_SECRET.
+    The database may be SQLite or PostgreSQL, whatever the backup came from. A missing SQLite file is created. The
+    backup does not contain the secret: also copy the key file of the service, or set MASKEDBANDITS_SECRET.
     """
     from maskedbandits.service.storage.backup import restore as read
 
@@ -78,4 +80,4 @@ def show_copy(
         return
     echo(f"{done.capitalize()}: {format_count(experiments, 'experiment')}, {format_count(events, 'event')}. {file}")
     for fault in faults or ():
-        echo(f"Set aside: {fault}")
+        echo(f"Quarantined: {fault}")

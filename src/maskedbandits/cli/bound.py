@@ -9,7 +9,7 @@ import click
 
 from maskedbandits._util import extras, safe_text
 from maskedbandits.cli.output import echo, echo_json, open_console
-from maskedbandits.cli.verb import Verb, json_option
+from maskedbandits.cli.verb import Verb, WholeNumber, json_option
 from maskedbandits.errors import UserError
 
 if TYPE_CHECKING:
@@ -42,19 +42,21 @@ class Numbers(click.ParamType[list[float]]):
     ],
 )
 @click.argument("file", required=False, type=click.Path(path_type=Path))
-@click.option("--horizon", type=click.IntRange(1, 2**53), help="T: how many steps.")
+@click.option("--horizon", type=WholeNumber(1, 2**53), help="T, the number of steps.")
 @click.option(
-    "--changes", type=click.IntRange(1, 2**53), help="L: stationary segments; a world that never changes has 1."
+    "--changes", type=WholeNumber(1, 2**53), help="L, the number of stationary segments; 1 if nothing changes."
 )
 @click.option(
     "--means",
     type=Numbers(float),
     multiple=True,
-    help="Mean rewards of the arms, such as 0.9,0.4; once for each segment.",
+    help="Mean rewards of the arms, such as 0.9,0.4. Repeat for each segment.",
 )
-@click.option("--starts", type=Numbers(int), help="Where segments start, such as 0,5000.  [default: equal lengths]")
-@click.option("--epsilon", type=float, multiple=True, help="Privacy of a report, or inf; may be given several times.")
-@click.option("--window", type=click.IntRange(1, 2**53), help="A window of your own, beside the others.")
+@click.option(
+    "--starts", type=Numbers(int), help="First steps of the segments, such as 0,5000.  [default: equal lengths]"
+)
+@click.option("--epsilon", type=float, multiple=True, help="Epsilon of a report, or inf. May be repeated.")
+@click.option("--window", type=WholeNumber(1, 2**53), help="Your own window, compared with the others.")
 @json_option
 def bound(
     file: Path | None,
@@ -66,10 +68,10 @@ def bound(
     window: int | None,
     json_wanted: bool,
 ) -> None:
-    """Print windows for SW-KLUCB-CF and bounds on its suboptimal pulls.
+    """Print windows and regret bounds for SW-KLUCB-CF.
 
-    Of --horizon and --changes the windows alone; of --means and --epsilon, or of the problems of a TOML FILE, the
-    bounds too.
+    --horizon and --changes give the windows. --means and --epsilon, or a TOML FILE of problems, also give bounds on
+    the suboptimal pulls.
     """
     extras.require("bound")
     if file is not None:

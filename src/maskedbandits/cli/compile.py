@@ -11,7 +11,7 @@ import click
 
 from maskedbandits.cli.output import echo, echo_json
 from maskedbandits.cli.verb import Verb, json_option
-from maskedbandits.errors import UserError, suggest_nearest
+from maskedbandits.errors import UserError
 
 if TYPE_CHECKING:
     from maskedbandits.policies import Kind
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     ],
 )
 @click.argument("names", metavar="[POLICY]...", nargs=-1)
-@click.option("--groups", is_flag=True, help="Also what it takes to choose for groups of people: make_contextual.")
+@click.option("--groups", is_flag=True, help="Also compile choices for private groups (make_contextual).")
 @json_option
 def compile_policies(names: tuple[str, ...], groups: bool, json_wanted: bool) -> None:
-    """Compile policies for this machine, so that no first call has to wait; without a POLICY, all of them.
+    """Compile policies ahead of time for this machine.
 
-    Policies over features are among them. The machine code lies in a folder that is named at the end;
-    MASKEDBANDITS_CACHE names another place. It is of use on machines with the same processor, to the same version of
-    this package, of Python and of numba.
+    Without a POLICY, all are compiled, policies over features included. The last line names the folder of the machine
+    code; set MASKEDBANDITS_CACHE to use another one. The code works on machines with the same processor, and with the
+    same versions of this package, Python and numba.
     """
     from maskedbandits._numba import cache
 
@@ -60,7 +60,7 @@ def list_jobs(names: Sequence[str], groups: bool) -> Iterator[tuple[str, Callabl
     known = [*policies.names(), *features.NAMES]
     for name in names:
         if name not in known:
-            raise UserError(f"no policy is called {name!r}{suggest_nearest(name, known)}")
+            raise UserError(f"no policy is called {name!r}{policies.suggest_policy(name, known)}")
     plain = [name for name in names or policies.names() if name not in features.NAMES]
     for kind in {kind.layout.storage.name: kind for kind in map(policies.kind_of, plain)}.values():
         yield kind.name, partial(compile_plain, kind, groups)

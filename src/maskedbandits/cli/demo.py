@@ -5,21 +5,23 @@ from __future__ import annotations
 import click
 
 from maskedbandits.cli.output import echo
-from maskedbandits.cli.verb import Verb
+from maskedbandits.cli.verb import Number, Verb, WholeNumber
 
 
 @click.command(
     cls=Verb,
     examples=["maskedbandits demo", "maskedbandits demo --port 9000 --no-browser", "maskedbandits demo --seconds 60"],
 )
-@click.option("--port", type=click.IntRange(0, 65_535), default=8081, show_default=True, help="Of the page; 0 for any.")
-@click.option("--no-browser", is_flag=True, help="Print the address alone, and open no browser.")
-@click.option("--seconds", type=click.FloatRange(min=0, min_open=True), help="End by itself after so long.")
+@click.option(
+    "--port", type=WholeNumber(0, 65_535), default=8081, show_default=True, help="Port of the page; 0 for a free one."
+)
+@click.option("--no-browser", is_flag=True, help="Print the address and open no browser.")
+@click.option("--seconds", type=Number(min=0, min_open=True), help="End after so many seconds.")
 def demo(port: int, no_browser: bool, seconds: float | None) -> None:
-    """Show the live service at work, with simulated visitors in a changing world, on one page.
+    """Open a page with a live service and simulated visitors.
 
-    On the left a visitor's device, which turns some answers round before they leave it. On the right what the service
-    sees, and how it follows a change all the same. A slider shows what privacy costs. Nothing leaves this machine.
+    Left: a visitor's device, which flips some answers before they leave it. Right: the reports that the service
+    receives, and how it follows a change. A slider shows the cost of privacy. Nothing leaves this machine.
     """
     from maskedbandits._util import extras
 

@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 @click.argument("log", metavar="LOG")
 @store_options
 @click.option(
-    "--policy", "policies", multiple=True, help="A policy that learns, as NAME or NAME:key=value,...; may be repeated."
+    "--policy", "policies", multiple=True, help="A learning policy, as NAME or NAME:key=value,... May be repeated."
 )
-@click.option("--periods", type=int, default=1, show_default=True, help="Judge so many stretches of the log, too.")
-@click.option("--repeats", type=int, default=10, show_default=True, help="Runs of each policy that learns.")
-@click.option("--seed", type=int, default=0, show_default=True, help="The seed of these runs.")
-@click.option("--approximate", is_flag=True, help="Print narrower intervals, which need many reports to hold.")
+@click.option("--periods", type=int, default=1, show_default=True, help="Also evaluate so many stretches of the log.")
+@click.option("--repeats", type=int, default=10, show_default=True, help="Runs of each learning policy.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of these runs.")
+@click.option("--approximate", is_flag=True, help="Print narrower intervals, which hold for many reports only.")
 @json_option
 def evaluate(
     log: str,
@@ -43,12 +43,13 @@ def evaluate(
     approximate: bool,
     json_wanted: bool,
 ) -> None:
-    """Judge other choices by what is in a LOG: an experiment of the service, or a file that export has made.
+    """Estimate how other policies would have performed.
 
-    A LOG with a dot or a slash is a file, unless --storage or --config says where an experiment is.
+    This is off-policy evaluation of a LOG: an experiment of the service, or a file written by export. A LOG with a dot
+    or a slash is a file, unless --storage or --config is given.
 
-    Prints what each arm would have earned if everybody had seen it, what arms at random would have, and what policies
-    that learn would have, from masked reports and the probabilities of what was shown; with 95 % intervals.
+    Prints estimates with 95 % confidence intervals: for each arm if everybody had seen it, for arms at random, and for
+    the learning policies that you name. They use the masked reports and the logged probabilities.
     """
     from maskedbandits._util import extras
 

@@ -23,12 +23,13 @@ from maskedbandits.errors import UserError
 @click.argument("experiment")
 @click.argument("file", type=click.Path(path_type=Path))
 @store_options
-@click.option("--force", is_flag=True, help="Replace a FILE that is there already.")
+@click.option("--force", is_flag=True, help="Replace an existing FILE.")
 @json_option
 def export(experiment: str, file: Path, storage: StoreOptions, force: bool, json_wanted: bool) -> None:
-    """Write the log of an EXPERIMENT to a FILE whose name ends in .csv, .jsonl or .parquet.
+    """Export the log of an EXPERIMENT to a FILE.
 
-    A row for each event: masked reports, and changes of arms and settings. Ids of decisions are not in it.
+    The name of the FILE ends in .csv, .jsonl or .parquet. Each row is an event: a masked report, or a change of arms
+    or settings. Ids of decisions are left out.
     """
     progress = SlowProgress()
     with open_for_verb(storage, "export") as store:
@@ -37,7 +38,7 @@ def export(experiment: str, file: Path, storage: StoreOptions, force: bool, json
 
         exported.get_format(file)
         if file.exists() and not force:
-            raise UserError(f"{file}: it is there already: give another name, or --force to replace it")
+            raise UserError(f"{file}: already exists: give another name, or --force to replace it")
         (row,) = find_experiments(store, experiment)
         try:
             exported.export(read_stored_events(store, row, progress), file)

@@ -9,7 +9,7 @@ import click
 
 from maskedbandits.cli.output import echo, echo_json
 from maskedbandits.cli.storage import StoreOptions, open_for_verb, store_options
-from maskedbandits.cli.verb import VerbGroup, json_option
+from maskedbandits.cli.verb import VerbGroup, WholeNumber, json_option
 
 HOUR_S = 3600
 ROLES = ("device", "read", "admin")
@@ -20,9 +20,9 @@ ROLES = ("device", "read", "admin")
     examples=["maskedbandits key create --role admin", "maskedbandits key list", "maskedbandits key revoke shop-web"],
 )
 def key() -> None:
-    """Make, list and revoke keys of the service, and sign tokens with a new one.
+    """Create, list, revoke and rotate keys of the service.
 
-    A service that is running hears of it within seconds.
+    A running service applies the change within seconds.
     """
 
 
@@ -37,13 +37,13 @@ def key() -> None:
     "--role",
     required=True,
     type=click.Choice(ROLES),
-    help="device: decide and report; read: look at everything; admin: all of that, and change it.",
+    help="device: decide and report; read: view everything; admin: view and change everything.",
 )
-@click.option("--name", help="What to call it; letters by lot unless given.")
+@click.option("--name", help="Name of the key.  [default: random letters]")
 @store_options
 @json_option
 def create(role: str, name: str | None, storage: StoreOptions, json_wanted: bool) -> None:
-    """Make a key, and print it this once: the store has only a digest of it."""
+    """Create a key and print it once; only its digest is stored."""
     with open_for_verb(storage, "key", create=True) as store:
         from maskedbandits.service.auth import create_key
 
@@ -52,15 +52,15 @@ def create(role: str, name: str | None, storage: StoreOptions, json_wanted: bool
         echo_json({"name": name, "role": role, "key": secret})
         return
     echo(secret)
-    echo(f"This is the key {name}, role {role}. It is not shown again: keep it where secrets are kept.")
-    echo("Send it along as: Authorization: Bearer KEY")
+    echo(f"This is the key {name} with the role {role}. It is shown only once: store it with your secrets.")
+    echo("Send it as: Authorization: Bearer KEY")
 
 
 @key.command("list", examples=["maskedbandits key list", "maskedbandits key list --json"])
 @store_options
 @json_option
 def list_keys(storage: StoreOptions, json_wanted: bool) -> None:
-    """List the keys: what they are called and what they may do, not what they are."""
+    """List the keys by name and role; secrets are not stored."""
     with open_for_verb(storage, "key") as store:
         rows = store.list_keys()
     if json_wanted:
@@ -69,9 +69,9 @@ def list_keys(storage: StoreOptions, json_wanted: bool) -> None:
     width = max([len(row.id) for row in rows], default=0)
     for row in rows:
         revoked = "" if row.revoked is None else f"  revoked {format_day(row.revoked)}"
-        echo(f"{row.id:{width}}  {row.role:6}  made {format_day(row.created)}{revoked}")
+        echo(f"{row.id:{width}}  {row.role:6}  created {format_day(row.created)}{revoked}")
     if not rows:
-        echo("There is no key: the service answers this machine alone.")
+        echo("No keys yet: the service answers this machine alone. Create one with `maskedbandits key create`.")
 
 
 @key.command(examples=["maskedbandits key revoke shop-web"])
@@ -79,7 +79,10 @@ def list_keys(storage: StoreOptions, json_wanted: bool) -> None:
 @store_options
 @json_option
 def revoke(name: str, storage: StoreOptions, json_wanted: bool) -> None:
-    """Revoke the key called NAME: a service that is running refuses it within seconds."""
+    """Revoke the key called NAME.
+
+    A running service refuses it within seconds.
+    """
     with open_for_verb(storage, "key") as store:
         from maskedbandits.service.auth import revoke_key
 
@@ -93,15 +96,16 @@ def revoke(name: str, storage: StoreOptions, json_wanted: bool) -> None:
 @key.command(examples=["maskedbandits key rotate", "maskedbandits key rotate --keep 1"])
 @click.option(
     "--keep",
-    type=click.IntRange(0),
-    help="How many signing keys before it are believed; all unless given. Tokens of others are forged then.",
+    type=WholeNumber(0),
+    help="Earlier signing keys to accept.  [default: all] Tokens of the others become invalid.",
 )
 @store_options
 @json_option
 def rotate(keep: int | None, storage: StoreOptions, json_wanted: bool) -> None:
-    """Sign tokens with a new key; a service that is running does so within seconds.
+    """Sign new tokens with a new signing key.
 
-    Tokens that an older one has signed stay good until they expire, unless --keep drops it.
+    A running service starts within seconds. Tokens signed with an older key stay valid until they expire, unless --keep
+    drops that key.
     """
     from maskedbandits.service.secret import rotate_signing_key
 
@@ -110,9 +114,9 @@ def rotate(keep: int | None, storage: StoreOptions, json_wanted: bool) -> None:
     if json_wanted:
         echo_json({"signing_key": number, "dropped": dropped})
         return
-    echo(f"Tokens are signed with key number {number}; a service that is running begins within seconds.")
+    echo(f"New tokens are signed with key number {number}. A running service starts within seconds.")
     if dropped:
-        echo(f"Tokens signed with {', '.join(map(str, dropped))} are forged, as soon as it has.")
+        echo(f"Tokens signed with key number {', '.join(map(str, dropped))} are then rejected as forged.")
 
 
 def current_hour() -> int:

@@ -56,27 +56,34 @@ def drop_output() -> None:
 
 
 class SlowProgress:
-    """Prints the share of work done on standard error, every two seconds, if it takes longer than that."""
+    """Prints the share of work done on standard error, every two seconds: a bar in a terminal, lines in a log."""
 
     INTERVAL_S = 2.0
+    BAR_LETTERS = 30
 
     def __init__(self) -> None:
         self.printed_at = time.monotonic()
         self.is_terminal = sys.stderr.isatty()
         self.has_line = False
+        self.printed = ""
 
     def __call__(self, share: float) -> None:
         """Take the share of the work that is done."""
         if share < 1 and time.monotonic() - self.printed_at >= self.INTERVAL_S:
             self.printed_at = time.monotonic()
             self.has_line = self.is_terminal
-            start = "\r" if self.is_terminal else ""  # one line in a terminal, several in a log
-            click.echo(f"{start}{share:4.0%} done", err=True, nl=not self.is_terminal)
+            text = f"{share:4.0%} done"
+            if text == self.printed:
+                return
+            self.printed = text
+            if self.is_terminal:  # one line in a terminal, several in a log
+                text = f"\r[{'#' * int(share * self.BAR_LETTERS):{self.BAR_LETTERS}}]{text}"
+            click.echo(text, err=True, nl=not self.is_terminal)
 
     def end(self) -> None:
         """Clear the line."""
         if self.has_line:
-            click.echo("\r" + " " * 9 + "\r", err=True, nl=False)
+            click.echo("\r" + " " * (self.BAR_LETTERS + 11) + "\r", err=True, nl=False)
 
 
 def make_folder(folder: Path) -> Path:

@@ -18,7 +18,7 @@ from maskedbandits.cli.output import (
     make_folder,
     translate_drawing_errors,
 )
-from maskedbandits.cli.verb import Failure, Verb, json_option
+from maskedbandits.cli.verb import Failure, Number, Verb, WholeNumber, json_option
 from maskedbandits.errors import UserError
 
 if TYPE_CHECKING:
@@ -33,11 +33,11 @@ class Prompt(NamedTuple):
 
 
 PROMPTS = {
-    "arms": Prompt("How many options there are to choose from", 5),
-    "horizon": Prompt("The audience: how many people will be shown something", 200_000),
+    "arms": Prompt("Number of options to choose from", 5),
+    "horizon": Prompt("Audience: number of people who will see an option", 200_000),
     "changes": Prompt("How often another option becomes the best; 0 for never", 4),
-    "gap": Prompt("By how much the best option is ahead, such as 0.1", 0.1),
-    "base_rate": Prompt("How often all others succeed, such as 0.3", 0.3),
+    "gap": Prompt("Lead of the best option, such as 0.1", 0.1),
+    "base_rate": Prompt("Success rate of the other options, such as 0.3", 0.3),
 }
 
 
@@ -54,23 +54,23 @@ PROMPTS = {
 @click.option("--changes", type=int, help=f"{PROMPTS['changes'].text}.")
 @click.option("--gap", type=float, help=f"{PROMPTS['gap'].text}.")
 @click.option("--base-rate", type=float, help=f"{PROMPTS['base_rate'].text}.")
-@click.option("--interactive", is_flag=True, help="Ask for what of these is not given.")
+@click.option("--interactive", is_flag=True, help="Ask for the missing ones of these.")
 @click.option(
     "--epsilon",
     type=float,
     multiple=True,
-    help="Privacy of a report; may be given several times. No privacy is always added.  [default: 0.5, 1, 2, 4]",
+    help="Epsilon of a report. May be repeated. No privacy is always added.  [default: 0.5, 1, 2, 4]",
 )
-@click.option("--policy", default="auto", show_default=True, help="The policy that chooses.")
+@click.option("--policy", default="auto", show_default=True, help="Policy that chooses.")
 @click.option(
     "--tolerance",
     type=float,
     default=0.1,
     show_default=True,
-    help="The share of what learning gains that privacy may cost, for the advice.",
+    help="Share of the gain from learning that privacy may cost.",
 )
-@click.option("--worlds", type=int, help="How many worlds to simulate.  [default: what takes some seconds]")
-@click.option("--seed", type=int, default=0, show_default=True, help="The seed that worlds are drawn from.")
+@click.option("--worlds", type=int, help="Worlds to simulate.  [default: as many as some seconds allow]")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the worlds.")
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
@@ -90,11 +90,10 @@ def plan(
     json_wanted: bool,
     **inputs: float | None,
 ) -> None:
-    """Simulate a choice before it begins, to choose its epsilon.
+    """Recommend an epsilon for your audience, from simulations.
 
-    Prints for each epsilon how many successes it costs, against the best choice and against no privacy; how soon a
-    change is followed; from which audience on it pays; what a report says about a person; and which epsilon to take.
-    Draws a figure of it.
+    Prints the recommended epsilon first. Then, for each epsilon: the successes lost to privacy, how soon a change is
+    followed, the audience from which it pays, and how much a report reveals. Draws a figure.
     """
     known = complete_inputs(inputs, interactive)
     from maskedbandits import planner
@@ -124,7 +123,7 @@ def complete_inputs(given: dict[str, float | None], interactive: bool) -> dict[s
     options = {name: f"--{name.replace('_', '-')}" for name in PROMPTS}
     missing = [options[name] for name in PROMPTS if given[name] is None]
     if missing and not interactive:
-        raise click.UsageError(f"Missing option '{missing[0]}'; --interactive asks for what is not given.")
+        raise click.UsageError(f"Missing option '{missing[0]}'; --interactive asks for missing options.")
     if missing and not has_terminal():
         raise UserError(f"--interactive asks at a terminal, and there is none: give {', '.join(missing)}")
     known: dict[str, Any] = {}
@@ -133,7 +132,7 @@ def complete_inputs(given: dict[str, float | None], interactive: bool) -> dict[s
         known[name] = ask(name, known) if value is None else value
     if missing:
         arguments = " ".join(f"{option} {known[name]}" for name, option in options.items())
-        click.echo(f"Without questions: maskedbandits plan {arguments}\n", err=True)
+        click.echo(f"To repeat this without questions: maskedbandits plan {arguments}\n", err=True)
     return known
 
 
@@ -144,12 +143,12 @@ def has_terminal() -> bool:
 
 def ask(name: str, known: dict[str, Any]) -> Any:
     """Ask for a number until it is valid, on standard error to leave standard output to the plan."""
-    limits: dict[str, click.IntRange | click.FloatRange] = {
-        "arms": click.IntRange(2),
-        "horizon": click.IntRange(known.get("arms")),
-        "changes": click.IntRange(0, known.get("horizon", 1) - 1),
-        "gap": click.FloatRange(0.0001, 1.0),
-        "base_rate": click.FloatRange(0.0, round(1.0 - known.get("gap", 0.0), 10)),
+    limits: dict[str, WholeNumber | Number] = {
+        "arms": WholeNumber(2),
+        "horizon": WholeNumber(known.get("arms")),
+        "changes": WholeNumber(0, known.get("horizon", 1) - 1),
+        "gap": Number(0.0001, 1.0),
+        "base_rate": Number(0.0, round(1.0 - known.get("gap", 0.0), 10)),
     }
     least, most = limits[name].min, limits[name].max
     proposed = max(PROMPTS[name].proposed, least or 0)

@@ -30,13 +30,17 @@ SERVER_TIMEOUT_S = 10.0
 )
 @click.argument("experiment", required=False)
 @store_options
-@click.option("--server", help="Address of a running service, whose live states are compared as well.")
-@click.option("--key", help="A key with the role read, if the service asks for one.", envvar="MASKEDBANDITS_KEY")
+@click.option("--server", help="Address of a running service, to compare its live states.")
+@click.option("--key", help="A key with the role read, if the service requires keys.", envvar="MASKEDBANDITS_KEY")
 @json_option
 def replay(
     experiment: str | None, storage: StoreOptions, server: str | None, key: str | None, json_wanted: bool
 ) -> None:
-    """Prove that states are what the log says: fold it from its first event on, and compare to the last bit."""
+    """Recompute states from the log and compare them bit by bit.
+
+    Replays the log of each experiment from its first event. Compares the result with stored snapshots and, with
+    --server, with a running service.
+    """
     with open_for_verb(storage, "replay") as store:
         rows = find_experiments(store, experiment)
         results = [replay_one(store, row, server, key) for row in rows]
@@ -46,11 +50,11 @@ def replay(
         for result in results:
             echo(result if isinstance(result, str) else format_result(result))
         if not results:
-            echo("There is no experiment: nothing to replay.")
+            echo("No experiments: nothing to replay.")
     if any(isinstance(result, str) for result in results):
-        raise Failure("a log is damaged, and its state cannot be proved: restore a backup")
+        raise Failure("a log is damaged, so its state cannot be verified: restore a backup")
     if not all(isinstance(result, str) or result.holds for result in results):
-        raise Failure("a state is not what the log says; the log is the truth: restart the service, and report it")
+        raise Failure("a state contradicts its log: restart the service, which trusts the log, and report the fault")
 
 
 def replay_one(store: Any, row: Any, server: str | None, key: str | None) -> ReplayResult | str:
@@ -83,7 +87,7 @@ def fetch_claim(server: str, name: str, key: str | None) -> Claim:
     except urllib.error.HTTPError as error:
         raise UserError(f"--server {server}: it answers {error.code}; give a --key with the role read") from error
     except (OSError, ValueError, KeyError) as error:
-        raise Failure(f"--server {server}: no state to be had ({error}); is it the address of a service?") from error
+        raise Failure(f"--server {server}: no state received ({error}): check the address of the service") from error
 
 
 def format_result(result: ReplayResult) -> str:

@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     ],
 )
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
-@click.option("--csv", "as_csv", is_flag=True, help="Write a row for each run and checkpoint instead, as CSV.")
-@click.option("--parquet", "as_parquet", is_flag=True, help="The same as a Parquet file; needs pyarrow.")
-@click.option("--latex", "as_latex", is_flag=True, help="Write the final regrets instead, as a LaTeX table.")
+@click.option("--csv", "as_csv", is_flag=True, help="Write a CSV table instead, a row for each run and checkpoint.")
+@click.option("--parquet", "as_parquet", is_flag=True, help="Write the same as Parquet. Requires pyarrow.")
+@click.option("--latex", "as_latex", is_flag=True, help="Write the final regrets as a LaTeX table instead.")
 @click.option("--out", type=click.Path(path_type=Path), help="File for that table.  [default: standard output]")
-@click.option("--problem", "names", multiple=True, help="Print and draw this problem; may be given several times.")
+@click.option("--problem", "names", multiple=True, help="Print and draw this problem only. May be repeated.")
 @json_option
 def report(
     folder: Path,
@@ -44,23 +44,23 @@ def report(
     names: tuple[str, ...],
     json_wanted: bool,
 ) -> None:
-    """Draw the figures and the page of a results folder DIR again, and print its table.
+    """Rebuild the table, figures and page of a results folder.
 
-    With --csv, --parquet or --latex nothing is drawn: that table is written, and nothing else.
+    DIR is the folder that run wrote. With --csv, --parquet or --latex, only that table is written.
     """
     table_format = choose_format({"csv": as_csv, "parquet": as_parquet, "latex": as_latex})
     if table_format is None and out is not None:
-        raise UserError("--out is for a table: say which, with --csv, --parquet or --latex")
+        raise UserError("--out requires --csv, --parquet or --latex")
     if table_format is not None and json_wanted:
-        raise UserError(f"--json and --{table_format} are two documents: ask for one of them")
+        raise UserError(f"--json and --{table_format} exclude each other: give one of them")
     if table_format is not None and names:
-        raise UserError(f"--problem is for what is drawn, and --{table_format} draws nothing: leave one of them out")
+        raise UserError(f"--problem and --{table_format} exclude each other: give one of them")
     extras.require("report")
     from maskedbandits.experiments.results import load
 
     results = load(folder)
     if not results.cells:
-        raise UserError(f"{folder}: no cell is finished yet; go on with: {results.manifest.command}")
+        raise UserError(f"{folder}: no cell is finished yet; continue with: {results.manifest.command}")
     if table_format is None:
         check_problems(names, results)
         show(results, folder, json_wanted, names)
@@ -72,7 +72,7 @@ def choose_format(given: Mapping[str, bool]) -> str | None:
     """Return the format of the table that is asked for, if one is."""
     formats = [name for name, wanted in given.items() if wanted]
     if len(formats) > 1:
-        raise UserError(f"--{formats[0]} and --{formats[1]} are two tables: ask for one of them")
+        raise UserError(f"--{formats[0]} and --{formats[1]} exclude each other: give one of them")
     return formats[0] if formats else None
 
 
@@ -81,7 +81,7 @@ def check_problems(names: Sequence[str], results: Results) -> None:
     known = dict.fromkeys(cell.label.problem for cell in results.cells)
     for name in names:
         if name not in known:
-            raise UserError(f"--problem {name}: there is none of this name{suggest_nearest(name, known)}")
+            raise UserError(f"--problem {name}: no such problem{suggest_nearest(name, known)}")
 
 
 def write_table(results: Results, table_format: str, out: Path | None) -> None:
@@ -96,7 +96,7 @@ def write_table(results: Results, table_format: str, out: Path | None) -> None:
         return
     stream = sys.stdout.buffer  # UTF-8 in any terminal, because a table is data
     if table_format == "parquet" and stream.isatty():
-        raise UserError("--parquet is not for reading: name a file with --out FILE")
+        raise UserError("--parquet writes binary data, which a terminal cannot show: give --out FILE")
     write(stream)
     stream.flush()
 
@@ -138,7 +138,7 @@ def show(results: Results, folder: Path, json_wanted: bool, problems: Sequence[s
     if report.figures:
         echo(f"Figures: {folder / 'figures'} ({len(report.figures)} files: png, pdf and svg)")
     else:
-        echo(f"Figures: none, of so many; `maskedbandits report {folder} --problem NAME` draws those of a problem")
+        echo(f"Figures: none for so many cells; `maskedbandits report {folder} --problem NAME` draws a problem")
 
 
 def print_tables(results: Results, wanted: Sequence[str]) -> None:
@@ -168,7 +168,9 @@ def describe_unfinished(results: Results) -> str:
     missing = len(results.manifest.labels) - len(results.cells)
     if not missing:
         return ""
-    return f"{missing} of {len(results.manifest.labels)} cells are not finished; go on with: {results.manifest.command}"
+    return (
+        f"{missing} of {len(results.manifest.labels)} cells are not finished; continue with: {results.manifest.command}"
+    )
 
 
 def draw_report(results: Results, folder: Path, problems: Sequence[str]) -> ReportFiles:
@@ -177,5 +179,5 @@ def draw_report(results: Results, folder: Path, problems: Sequence[str]) -> Repo
 
     if sys.stderr.isatty():
         click.echo("Drawing the figures and the page ...", err=True)  # it takes some seconds
-    with translate_drawing_errors(f"the cells are kept in {folder}: `maskedbandits report {folder}` draws them again"):
+    with translate_drawing_errors(f"the cells are saved in {folder}: `maskedbandits report {folder}` draws them again"):
         return write_report(results, folder, problems)

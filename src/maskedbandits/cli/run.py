@@ -14,7 +14,7 @@ import click
 from maskedbandits._util import extras
 from maskedbandits.cli.output import make_folder
 from maskedbandits.cli.report import show
-from maskedbandits.cli.verb import Failure, Interrupted, Verb, describe_os_error, json_option
+from maskedbandits.cli.verb import Failure, Interrupted, Verb, WholeNumber, describe_os_error, json_option
 
 if TYPE_CHECKING:
     from maskedbandits.experiments.progress_bar import SilentWatcher
@@ -33,20 +33,20 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path),
     help="Folder for the results.  [default: results/<name of FILE>]",
 )
-@click.option("--runs", type=click.IntRange(1, 2**53), help="Runs of each policy, in place of the file's.")
-@click.option("--seed", type=click.IntRange(0, 2**53), help="Seed, in place of the file's.")
-@click.option("--threads", type=click.IntRange(1, 2**53), help="Threads to use; the numbers do not depend on it.")
+@click.option("--runs", type=WholeNumber(1, 2**53), help="Runs of each policy. Overrides the file.")
+@click.option("--seed", type=WholeNumber(0, 2**53), help="Seed. Overrides the file.")
+@click.option("--threads", type=WholeNumber(1, 2**53), help="Threads to use. The results do not depend on it.")
 @click.option(
     "--backend",
     type=click.Choice(["threads", "processes", "ray"]),
     default="threads",
     show_default=True,
-    help="Where to play: the numbers do not depend on it.",
+    help="Where to run. The results do not depend on it.",
 )
-@click.option("--workers", type=click.IntRange(1, 2**16), help="Processes to use, in place of one for each core.")
-@click.option("--address", help="Address of a Ray cluster; without it Ray is started on this machine.")
-@click.option("--fresh", is_flag=True, help="Run everything again, also what is finished.")
-@click.option("--no-progress", is_flag=True, help="Say nothing on the way.")
+@click.option("--workers", type=WholeNumber(1, 2**16), help="Processes to use.  [default: one for each core]")
+@click.option("--address", help="Address of a Ray cluster.  [default: start Ray on this machine]")
+@click.option("--fresh", is_flag=True, help="Run all cells again, finished ones too.")
+@click.option("--no-progress", is_flag=True, help="Show no progress.")
 @json_option
 def run(
     file: Path,
@@ -63,8 +63,8 @@ def run(
 ) -> None:
     """Run the experiment that a TOML FILE describes.
 
-    Prints a table; leaves figures, a page and the results in a folder. Each cell (a policy on a problem at
-    one epsilon) is saved when it is finished: after Ctrl-C the same command goes on from there.
+    Prints a table, and writes figures, a report page and the results into a folder. Each cell (a policy on a problem
+    at one epsilon) is saved when it finishes. After Ctrl-C, the same command continues from there.
     """
     extras.require("run")
     from maskedbandits import experiments
@@ -89,19 +89,19 @@ def run(
             raise interruption(number, describe_saved(watcher, folder)) from None
         except OSError as error:
             saved = describe_saved(watcher, folder)
-            raise Failure(f"{describe_os_error(error)}; {saved}, and the same command goes on from there") from error
+            raise Failure(f"{describe_os_error(error)}; {saved}, and the same command continues from there") from error
     show(results, folder, json_wanted)
 
 
 def describe_saved(watcher: SilentWatcher, folder: Path) -> str:
     """Return how many cells are saved."""
-    return f"{watcher.finished} of {watcher.cells} cells are kept in {folder}"
+    return f"{watcher.finished} of {watcher.cells} cells are saved in {folder}"
 
 
 def interruption(number: int, saved: str) -> Interrupted:
     """Return the error for a signal: which one, how many cells are saved, and how to continue."""
     cause = "interrupted" if number == signal.SIGINT else f"ended by {signal.Signals(number).name}"
-    return Interrupted(f"{cause}: {saved}; the same command goes on from there", 128 + number)
+    return Interrupted(f"{cause}: {saved}; the same command continues from there", 128 + number)
 
 
 def format_command(file: Path, out: Path | None, runs: int | None, seed: int | None) -> str:

@@ -45,12 +45,13 @@ def setting_options(verb: Callable[..., None]) -> Callable[..., None]:
     context_settings={} if HAS_SERVICE else {"ignore_unknown_options": True, "allow_extra_args": True},
 )
 @setting_options
-@click.option("--config", type=click.Path(path_type=Path), help="A TOML file with these and further settings.")
+@click.option("--config", type=click.Path(path_type=Path), help="TOML file with these and further settings.")
 def serve(config: Path | None, **flags: Any) -> None:
-    """Serve decisions and take masked reports over HTTP until interrupted.
+    """Start the live service: decisions and reports over HTTP.
 
-    A flag counts more than a variable such as MASKEDBANDITS_PORT, and that more than the file. It listens at once;
-    /readyz tells when machine code is loaded and logs are read. What it has acknowledged is on disk, however it ends.
+    Flags override environment variables such as MASKEDBANDITS_PORT, which override the file. The service listens at
+    once; /readyz answers 200 when policies are compiled and logs are read. Acknowledged reports are on disk, however it
+    ends.
     """
     extras.require("serve", extras.SERVICE, "service")
     from maskedbandits.service.server import main as serving

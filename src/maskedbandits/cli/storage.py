@@ -28,9 +28,13 @@ def store_options(verb: Callable[..., None]) -> Callable[..., None]:
     """Add the options --storage and --config to a verb, which gets them as ``storage``."""
 
     @click.option(
-        "--storage", metavar="URL", help="The service's; MASKEDBANDITS_STORAGE or sqlite:///bandits.db unless given."
+        "--storage",
+        metavar="URL",
+        help="Database of the service.  [default: MASKEDBANDITS_STORAGE, or sqlite:///bandits.db]",
     )
-    @click.option("--config", type=click.Path(path_type=Path), help="The service's TOML file, which names the storage.")
+    @click.option(
+        "--config", type=click.Path(path_type=Path), help="TOML file of the service, which names the storage."
+    )
     @functools.wraps(verb)
     def call(*arguments: Any, storage: str | None, config: Path | None, **options: Any) -> None:
         verb(*arguments, storage=StoreOptions(storage, config), **options)

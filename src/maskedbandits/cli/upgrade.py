@@ -19,9 +19,10 @@ from maskedbandits.cli.verb import Verb, json_option
 @store_options
 @json_option
 def upgrade(storage: StoreOptions, json_wanted: bool) -> None:
-    """Upgrade what an older version of the service has stored, whole or not at all.
+    """Upgrade the database of an older version of the service.
 
-    Stop the service and make a backup first. Versions are of the tables: most releases leave them as they are.
+    Stop the service and make a backup first. The upgrade is applied completely or not at all. Most releases do not
+    change the tables.
     """
     from maskedbandits.service.secret import upgrade_store
     from maskedbandits.service.storage import open_store
@@ -31,6 +32,6 @@ def upgrade(storage: StoreOptions, json_wanted: bool) -> None:
     if json_wanted:
         echo_json({"from": before, "to": now})
     elif before == now:
-        echo(f"The tables have version {now} already: nothing to do.")
+        echo(f"The tables already have version {now}: nothing to do.")
     else:
-        echo(f"The tables had version {before}, now {now}.")
+        echo(f"Upgraded the tables from version {before} to {now}.")

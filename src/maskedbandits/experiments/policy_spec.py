@@ -21,12 +21,12 @@ from typing import Any
 import numpy as np
 
 from maskedbandits.contextual import check_contextual
-from maskedbandits.errors import LARGEST, suggest_nearest
+from maskedbandits.errors import LARGEST
 from maskedbandits.experiments.grid import expand_grid
 from maskedbandits.experiments.named_policy import NamedPolicy, find_policy
 from maskedbandits.experiments.problem_spec import Condition
 from maskedbandits.experiments.toml_table import Key, TomlTable, format_value
-from maskedbandits.policies import KINDS, check_policy, kind_of, names
+from maskedbandits.policies import KINDS, check_policy, kind_of, names, suggest_policy
 from maskedbandits.problems import ContextualProblem, Log, Problem
 from maskedbandits.simulation import external
 from maskedbandits.simulation.defaults import WINDOW_RULES, best_fixed_arm, choose_window, fill_defaults
@@ -123,7 +123,7 @@ def read_name(table: TomlTable) -> str:
     """Return the name of a known policy, or of a function outside."""
     name = table.get_text("name")
     if ":" not in name and name not in names():
-        raise table.error("name", f"unknown policy {format_value(name)}{suggest_nearest(name, names())}")
+        raise table.error("name", f"unknown policy {format_value(name)}{suggest_policy(name, names())}")
     return name
 
 

@@ -44,7 +44,7 @@ class SilentWatcher:
         """Take the number of cells, and of those that are finished already."""
         self.cells, self.finished, self.reused = cells, reused, reused
         if reused:
-            self.say(f"{reused} of {cells} cells were finished before and are kept (--fresh runs them again)")
+            self.say(f"{reused} of {cells} cells were finished before and are reused (--fresh runs them again)")
 
     def begin(self, number: int, label: Label) -> None:
         """Take the first cell of a load."""
@@ -73,7 +73,7 @@ class LogWatcher(SilentWatcher):
 
 
 class NameColumn(ProgressColumn):
-    """The name of the current cell, shortened in its middle to leave room for the bar and the time left."""
+    """The name of the current cell, shortened to leave room for the bar and the time left; epsilon always shows."""
 
     def __init__(self, console: Console) -> None:
         super().__init__(Column(no_wrap=True))
@@ -84,7 +84,10 @@ class NameColumn(ProgressColumn):
         width = self.console.width
         room = width - OTHER_COLUMNS - (SPEED_WIDTH if width >= MIN_WIDTH_WITH_SPEED else 0)
         mark = "…" if self.console.encoding.startswith("utf") else "..."
-        return Text(shorten(task.description, room, mark))
+        label: Label | None = task.fields["label"]
+        return Text(
+            shorten(task.description, room, mark) if label is None else fit_label(task.description, label, room, mark)
+        )
 
 
 class SpeedColumn(ProgressColumn):
@@ -115,7 +118,8 @@ class BarWatcher(SilentWatcher):
             transient=True,
             expand=True,
         )
-        self.task = self.progress.add_task("starting", total=None, speed="")
+        # With a total from the start, 0 % is shown while policies are compiled.
+        self.task = self.progress.add_task("starting", total=1, speed="", label=None)
 
     def __enter__(self) -> Self:
         self.progress.start()
@@ -132,7 +136,7 @@ class BarWatcher(SilentWatcher):
 
     def begin(self, number: int, label: Label) -> None:
         """Show the name of the cell beside the bar."""
-        self.progress.update(self.task, description=f"{number + 1}/{self.cells} {format_label(label)}")
+        self.progress.update(self.task, description=f"{number + 1}/{self.cells} ", label=label)
 
     def steps(self, done: int, total: int) -> None:
         """Move the bar."""
@@ -143,6 +147,20 @@ class BarWatcher(SilentWatcher):
 def format_label(label: Label) -> str:
     """Return the name of a cell on one line."""
     return safe_text.one_line(f"{label.problem} · {label.setting} · {label.policy}")
+
+
+def fit_label(start: str, label: Label, room: int, mark: str = "…") -> str:
+    """Return the name of a cell in ``room`` columns: the names of problem and policy give way, epsilon stays."""
+    whole = start + format_label(label)
+    middle = f" · {label.setting} · "
+    spare = room - cell_len(start) - cell_len(middle)
+    if cell_len(whole) <= room or spare < 2 * len(mark) + 2:
+        return shorten(whole if cell_len(whole) <= room else f"{start}{label.setting}", room, mark)
+    problem, policy = safe_text.one_line(label.problem), safe_text.one_line(label.policy)
+    least = spare // 2
+    for_problem = min(cell_len(problem), max(least, spare - cell_len(policy)))
+    for_policy = spare - for_problem
+    return f"{start}{shorten(problem, for_problem, mark)}{middle}{shorten(policy, for_policy, mark)}"
 
 
 def shorten(text: str, room: int, mark: str = "…") -> str:

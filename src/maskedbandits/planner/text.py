@@ -17,28 +17,45 @@ from maskedbandits.planner.statistics import MIN_GAIN, TRAFFIC, Estimate
 from maskedbandits.privacy.audit.text import align_columns
 
 MAX_WIDTH = 100  # columns of a paragraph: longer lines are hard to read
+MIN_BAR_WIDTH = 76  # columns of the heading of the bars
+BAR_MARGIN = 20  # columns of an epsilon and its share
 HEADING = ("ε", "successes lost", "per 1,000", "by privacy", "of the gain", "follows after", "pays from")
 
 
 def to_lines(plan: Plan, width: int = MAX_WIDTH, encoding: str = "utf-8") -> list[str]:
-    """Return a plan as text: a table, the meaning of its columns, the privacy of reports, and the advice last."""
+    """Return a plan as text: the advice, bars, a table, the meaning of its columns, and the privacy of reports."""
 
     def wrap(text: str, hanging: int = 0) -> list[str]:
         encodable = safe_text.spell(text, encoding)  # before wrapping, because it may become longer
         return wrap_text(encodable, min(width, MAX_WIDTH), later=" " * hanging)
 
     return [
+        *wrap(describe_advice(plan)),
+        "",
+        *draw_bars(plan, width, encoding),
         *wrap(format_title(plan)),
         "",
         *format_table(plan, width, encoding),
         "",
         *(line for name, text in explain_columns(plan) for line in wrap(f"{name}: {text}", hanging=2)),
         "",
-        *wrap("What one report says about a person; of several reports, epsilons add up:"),
+        *wrap("Privacy of one report; the epsilons of several reports add up:"),
         *(line for level in plan.levels for line in wrap(describe_exposure(level), hanging=2)),
-        "",
-        *wrap(describe_advice(plan)),
     ]
+
+
+def draw_bars(plan: Plan, width: int, encoding: str) -> list[str]:
+    """Return a bar for each epsilon: the share of the gain that it costs; nothing where there is no room or no gain."""
+    costs = [(level, level.cost) for level in plan.levels if level.private and level.cost is not None]
+    if width < MIN_BAR_WIDTH or not costs:
+        return []
+    letters = min(width, MAX_WIDTH) - BAR_MARGIN
+    block = "#" if safe_text.spell("█", encoding) != "█" else "█"
+    lines = ["Share of the gain from learning that privacy costs, in a scale up to 100 %:"]
+    for level, cost in costs:
+        bar = block * round(min(max(cost.mean, 0.0), 1.0) * letters)
+        lines.append(f"  {format_setting(level):8} {100 * cost.mean:6.1f} % {bar}".rstrip())
+    return [*(safe_text.spell(line, encoding) for line in lines), ""]
 
 
 def format_title(plan: Plan) -> str:
@@ -48,7 +65,7 @@ def format_title(plan: Plan) -> str:
     return (
         f"{inputs.arms:,} arms, {inputs.horizon:,} people, {count_noun(inputs.changes, 'change')}; the best arm "
         f"succeeds with {best}, the others with {percent(inputs.base_rate)}; policy {inputs.policy}. Simulated in "
-        f"{inputs.worlds:,} worlds drawn from seed {inputs.seed}; ± and what stands in brackets are 95 % intervals."
+        f"{inputs.worlds:,} worlds drawn from seed {inputs.seed}; ± and brackets give 95 % confidence intervals."
     )
 
 
@@ -123,8 +140,8 @@ def explain_columns(plan: Plan) -> Iterable[tuple[str, str]]:
     """Yield the columns and their meanings."""
     beginning = "a change" if plan.inputs.changes else "the beginning"
     nine, ten = TRAFFIC
-    yield "successes lost", "against showing everybody the best arm; then the same per 1,000 people"
-    yield "by privacy", "how many more are lost than without privacy, in the same worlds"
+    yield "successes lost", "compared with showing everybody the best arm; then per 1,000 people"
+    yield "by privacy", "additional successes lost to privacy, in the same worlds"
     yield (
         "of the gain",
         f"the same, as a share of the {format_count(plan.gain.mean)} successes that learning without privacy gains "
@@ -164,7 +181,7 @@ def format_setting(level: Level) -> str:
 def describe_exposure(level: Level) -> str:
     """Return what one report at this epsilon reveals about a person."""
     if not level.private:
-        return "no privacy: a report is the truth; whoever sees it knows what the person did."
+        return "no privacy: a report is the truth; anyone who sees it knows what the person did."
     return f"{format_setting(level)}: {level.exposure.summary}"
 
 
@@ -181,7 +198,7 @@ def describe_advice(plan: Plan) -> str:
         return " ".join([none, *describe_doubts(plan, plan.levels[-1]), HELP])
     level = plan.level(advice.epsilon)
     costs = (
-        f"Take {format_setting(level)}: against no privacy it costs {format_count(level.extra.mean)} successes "
+        f"Take {format_setting(level)}: compared with no privacy it costs {format_count(level.extra.mean)} successes "
         f"({format_interval(level.extra)}) among {plan.inputs.horizon:,} people, {format_share(level.cost)} of the "
         f"gain; you allow {allowed}."
     )
@@ -208,11 +225,11 @@ HELP = "A larger audience helps, a larger gap, fewer arms, fewer changes, or a l
 def describe_next(plan: Plan) -> str:
     """Return why no smaller epsilon is advised."""
     if plan.advice.refused is None:
-        return "No smaller one was asked for."
+        return "No smaller epsilon was simulated."
     level = plan.level(plan.advice.refused)
     cost = f"{format_setting(level)} costs {format_share(level.cost)}"
     if plan.advice.in_doubt:
-        return f"{cost}: it may be within, {plan.inputs.worlds:,} worlds cannot tell; more may (--worlds)."
+        return f"{cost}: it may be within, but {plan.inputs.worlds:,} worlds cannot tell: give more --worlds."
     return f"{cost}: too much."
 
 

@@ -5,7 +5,7 @@ To add one, write a module here or in ``indices``, ``memories`` or ``detectors``
 
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import ModuleType
 from typing import Any
@@ -123,6 +123,31 @@ def _old_names() -> list[Kind]:
 
 KINDS: dict[str, Kind] = _build_kinds()
 BUILTIN_NAMES = frozenset(KINDS)
+# Common names from the literature, and the policy that each of them is here.
+COMMON_NAMES = {
+    "thompson": "ts-cf",
+    "thompson-sampling": "ts-cf",
+    "bernoulli-ts": "ts-cf",
+    "posterior-sampling": "ts-cf",
+    "ucb": "ucb-cf",
+    "ucb1": "ucb-cf",
+    "kl-ucb": "klucb-cf",
+    "kl-ucb++": "klucb-plus-cf",
+    "klucb++": "klucb-plus-cf",
+    "sliding-window": "sw-klucb-cf",
+    "sliding-window-ucb": "sw-ucb-cf",
+    "sw-kl-ucb": "sw-klucb-cf",
+    "discounted": "d-klucb-cf",
+    "discounted-ucb": "d-ucb-cf",
+    "discounted-ts": "d-ts-cf",
+    "glr": "glr-klucb-cf",
+    "glr-kl-ucb": "glr-klucb-cf",
+    "cusum": "cusum-klucb-cf",
+    "page-hinkley": "ph-klucb-cf",
+    "exp3.s": "exp3s",
+    "exp3": "exp3s",
+    "random": "uniform",
+}
 NAME_PATTERN = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
 _registered: dict[str, dict[str, Kind]] = {}  # by the module that registered them, then by name
@@ -231,8 +256,37 @@ def kind_of(name: str) -> Kind:
 
     """
     if not isinstance(name, str) or name not in KINDS:
-        raise UserError(f"no policy is called {name!r}{suggest_nearest(name, KINDS)}")
+        raise UserError(f"no policy is called {name!r}{suggest_policy(name, KINDS)}")
     return KINDS[name]
+
+
+def suggest_policy(word: object, known: Iterable[str]) -> str:
+    """Return the end of an error about an unknown policy: the one that was probably meant, or all names.
+
+    Parameters
+    ----------
+    word : object
+        The unknown name.
+    known : iterable of str
+        Names that would be accepted.
+
+    Returns
+    -------
+    str
+        The end of a sentence.
+
+    Examples
+    --------
+    >>> suggest_policy("Thompson", names())
+    "; did you mean 'ts-cf'?"
+    >>> suggest_policy("glr-ucb", names())
+    "; did you mean 'glr-ucb-cf'?"
+
+    """
+    listed = list(known)
+    plain = "-".join(str(word).lower().replace("_", " ").split())
+    likely = (COMMON_NAMES.get(plain, ""), f"{plain}-cf", f"{plain.removesuffix('-cf')}-cf")
+    return suggest_nearest(next((name for name in likely if name in listed), word), listed)
 
 
 def check_policy(
