@@ -54,5 +54,5 @@ def test_interval_is_that_of_a_textbook() -> None:
 
 def test_single_run_has_a_mean_alone() -> None:
     for band in ("ci", "std"):
-        low, mean, high = compute_band(np.array([[3.0]]), band)  # type: ignore[arg-type]
+        low, mean, high = compute_band(np.array([[3.0]]), band)
         assert (math.isnan(low[0]), mean[0], math.isnan(high[0])) == (True, 3.0, True)
