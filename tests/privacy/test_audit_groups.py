@@ -186,9 +186,9 @@ def test_too_few_group_trials_cannot_tell() -> None:
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        (("--answers", "bit"), "give --groups, too"),
-        (("--arms", 2), "give --groups, too"),
-        (("--groups", 2, "--retries", 2, "--command", "true"), "not with --groups"),
+        (("--answers", "bit"), "require --groups"),
+        (("--arms", 2), "require --groups"),
+        (("--groups", 2, "--retries", 2, "--command", "true"), "excludes --groups"),
         (("--groups", 50, "--trials", 10**6), "at most 100000 for each input"),
         (("--groups", 7, "--exact"), "groups"),
         (("--groups", 3, "--answers", "one of many", "--epsilon", 0), "epsilon"),  # no word draws it: none is answered

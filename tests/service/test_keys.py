@@ -287,7 +287,7 @@ def test_key_is_printed_once(url: str) -> None:
     key = done.stdout.splitlines()[0]
     assert key.startswith("mb_")
     listed = call("key", "list", "--storage", url)
-    assert "shop  device  made 20" in listed.stdout
+    assert "shop  device  created 20" in listed.stdout
     assert key not in listed.stdout
     assert call("key", "revoke", "shop", "--storage", url).exit_code == 0
     assert "revoked 20" in call("key", "list", "--storage", url).stdout
