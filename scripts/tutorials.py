@@ -97,14 +97,14 @@ def render_page(name: str, cells: list[Cell]) -> tuple[str, dict[str, bytes]]:
             figures[file] = cell.figure
             parts.append(f"![Output of the code above]({file})")
     title, *rest = parts
-    note = f"*Open it as a notebook: [`examples/tutorials/{name}.py`](../../examples/tutorials/{name}.py?source).*"
+    note = f"*This page is a notebook, run when the site was built: `examples/tutorials/{name}.py`.*"
     heading, _, introduction = title.partition("\n")
     return "\n\n".join([heading, note, introduction.strip(), *rest, ""]), figures
 
 
 def render_notebook(cells: list[Cell]) -> dict[str, Any]:
     """Return a notebook in Jupyter's format 4.5."""
-    written = [
+    written: list[dict[str, Any]] = [
         {"cell_type": "markdown", "id": f"cell-{number}", "metadata": {}, "source": cell.source}
         if cell.is_text
         else {
