@@ -24,6 +24,7 @@ from maskedbandits.service.server.settings import OTHER_VARIABLES, PREFIX, list_
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "maskedbandits"
 OPEN_API = describe_service(OPERATIONS)
+COMMANDS = dict(reference.list_commands())
 
 
 @cache
@@ -38,9 +39,7 @@ def find_row(page: str, name: str) -> str:
     return row
 
 
-@pytest.mark.parametrize(
-    ("words", "command"), [*reference.list_commands()], ids=[w for w, _ in reference.list_commands()]
-)
+@pytest.mark.parametrize("words", COMMANDS)
 def test_every_command_and_flag_is_described(words: str) -> None:
     command = COMMANDS[words]
     page = pages()[f"reference/cli/{words.split()[0]}.md"]
