@@ -10,6 +10,7 @@ import re
 import sys
 from collections.abc import Iterator
 from functools import cache
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ ROOT_PAGES = {
 }
 # Places in the menu of mkdocs.yml that are filled with generated pages.
 GENERATED_MENUS = {"GENERATED COMMANDS": "reference/cli/", "GENERATED PYTHON": "reference/python/"}
+MATH_FONT = "assets/STIXTwoMath-Regular.ttf"  # named in site.css
 LINK = re.compile(r"(?<=\]\()(?P<target>[^)#:\s]+)(?P<anchor>#[^)\s]*)?(?=\))")
 FORMULA = re.compile(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>', re.DOTALL)
 
@@ -86,6 +88,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for tutorial in tutorials.list_tutorials():
         page, figures = tutorials.render_page(tutorial.stem, tutorials.run_tutorial(tutorial))
         pages |= {f"tutorials/{tutorial.stem}.md": page, **{f"tutorials/{name}": png for name, png in figures.items()}}
+    pages[MATH_FONT] = (resources.files("ziamath") / "fonts" / posixpath.basename(MATH_FONT)).read_bytes()
     for path, content in {**pages, **build_pages()}.items():
         files.append(File.generated(config, path, content=content))
     return files

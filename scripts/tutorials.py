@@ -89,7 +89,7 @@ def render_page(name: str, cells: list[Cell]) -> tuple[str, dict[str, bytes]]:
     for number, cell in enumerate(cells):
         parts.append(cell.source if cell.is_text else f"```python\n{cell.source}\n```")
         if cell.printed:
-            parts.append(f"```text\n{cell.printed.rstrip()}\n```")
+            parts.append(f"``` {{ .text .output }}\n{cell.printed.rstrip()}\n```")
         if cell.markup:
             parts.append(f'<div class="output" markdown="0">{cell.markup}</div>')
         if cell.figure:

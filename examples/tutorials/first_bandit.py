@@ -59,8 +59,10 @@ print("Most shown: headline", shown.index(max(shown)))
 # their confidence intervals say so:
 
 # %%
-for headline, (estimate, (low, high)) in enumerate(zip(policy.estimates(), policy.intervals(0.05), strict=True)):
-    print(f"headline {headline}: {estimate:.2f} ({low:.2f} to {high:.2f}), shown {shown[headline]} times")
+estimates, intervals = policy.estimates(), policy.intervals(0.05)
+for headline in range(3):
+    low, high = intervals[headline]
+    print(f"headline {headline}: {estimates[headline]:.2f} ({low:.2f} to {high:.2f}), shown {shown[headline]} times")
 
 # %% [markdown]
 # ## Compare policies
@@ -92,7 +94,8 @@ compared.plot()
 
 # %%
 for epsilon in (0.5, 1, 2, 4):
-    masked = mb.Problem(problem.means, problem.starts, problem.horizon, mb.RandomizedResponse.from_epsilon(epsilon))
+    mask = mb.RandomizedResponse.from_epsilon(epsilon)
+    masked = mb.Problem(problem.means, problem.starts, problem.horizon, mask)
     result = mb.simulate(masked, "auto", runs=20, seed=1)
     print(f"epsilon {epsilon}: {result.summary().mean:,.0f} clicks lost of 10,000 visitors")
 
