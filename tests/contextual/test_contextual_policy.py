@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from group_runs import naive_play
+from helpers.private import live_state, part_policies
 from maskedbandits import ContextualProblem, load_contextual, make_contextual, make_policy, simulate
 from maskedbandits.contextual import check_contextual, masks
 from maskedbandits.corruption import Monotone, RandomizedResponse
@@ -78,7 +79,7 @@ def test_one_group_equals_plain_policy(name: str) -> None:
     """Choice for choice, whatever the signs are."""
     contextual = make_contextual(name, groups=1, arms=3, epsilon=1, answers="bit", seed=4)
     plain = make_policy(name, arms=3, corruption=RandomizedResponse.from_epsilon(1))
-    plain._state.rng[:] = contextual._policies[0]._state.rng
+    live_state(plain).rng[:] = live_state(part_policies(contextual)[0]).rng
     bits = np.random.default_rng(2).integers(0, 2, 200).tolist()
     for bit in bits:
         question = contextual.ask()
@@ -139,7 +140,7 @@ def test_burst_of_questions_is_spread() -> None:
     assert {question.table[0] for question in burst} == {0, 1, 2, 3}
     for question in burst:
         policy.expire(question)
-    assert all(own.pending.sum() == 0 for own in policy._policies)
+    assert policy.pending.sum() == 0
 
 
 @pytest.mark.parametrize(

@@ -131,7 +131,7 @@ class TestCopies:
         other = make(one)
         before = other.snapshot()
         chosen = stream(one, DRAWS[60:])
-        assert all(np.array_equal(*arrays) for arrays in zip(other._state, before, strict=True))
+        assert all(np.array_equal(*arrays) for arrays in zip(other.snapshot(), before, strict=True))
         assert stream(other, DRAWS[60:]) == chosen
         assert np.array_equal(one.indices(), other.indices())
         assert (other.name, other.arms, other.parameters) == (one.name, one.arms, one.parameters)
@@ -144,7 +144,7 @@ class TestCopies:
         assert np.array_equal(one.indices(), other.indices())
         assert (other.name, other.parameters, other.observations) == (one.name, one.parameters, 60)
         if name == "auto":  # several processes that are handed one should not all draw the same
-            assert not np.array_equal(other._state.rng, one._state.rng)
+            assert not np.array_equal(other.snapshot().rng, one.snapshot().rng)
         else:
             assert stream(other, DRAWS[60:]) == stream(one, DRAWS[60:])
 
@@ -164,7 +164,7 @@ def test_simulator_refuses_subclass(tmp_path: Any) -> None:
             return 0
 
     plain = make_policy("klucb-cf", arms=2, corruption=RR)
-    mine = Mine(plain.kind, plain.parameters, plain.snapshot(), plain._state.rng.copy())
+    mine = Mine(plain.kind, plain.parameters, plain.snapshot(), plain.snapshot().rng)
     problem = Problem([[0.1, 0.9]], [0], 100, RR)
     with pytest.raises(ValueError, match="a fresh one for every run") as caught:
         simulate(problem, mine, runs=1)

@@ -141,7 +141,7 @@ class TestCorruptionOfAReport:
             arm, g = policy.choose(), RandomizedResponse(*rng.uniform(0.6, 1.0, 2))
             policy.observe(arm, bit, corruption=g)
             recent = [*recent[-9:], (arm, float(bit), g)]
-        view = policy._state
+        view = policy.snapshot()
         for arm in range(2):
             lows = math.fsum((g(1.0) - g(0.0)) / (RR(1.0) - RR(0.0)) * g(0.0) for a, _, g in recent if a == arm)
             assert view.mask_lows[arm] == pytest.approx(lows, abs=1e-14)

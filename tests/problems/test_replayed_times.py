@@ -120,7 +120,7 @@ def test_copy_for_log_has_same_masks() -> None:
     same = make_policy("sw-klucb-cf", arms=3, corruption=log.corruption, window=10, contamination=0.1, seed=1)
     assert made.parameters == same.parameters
     assert rows.tolist() == []
-    assert all(np.array_equal(one, other) for one, other in zip(made._state, same._state, strict=True))
+    assert all(np.array_equal(one, other) for one, other in zip(made.snapshot(), same.snapshot(), strict=True))
 
 
 def test_window_counts_plays() -> None:
