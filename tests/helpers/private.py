@@ -53,7 +53,27 @@ def replace_lock(policy: Policy, lock: Any) -> None:
     policy._lock = lock
 
 
+# Messages
+
+
+def hear_messages(patch: pytest.MonkeyPatch) -> list[str]:
+    """Return the messages of this process from now on, also those that it has sent before."""
+    from maskedbandits._numba import cache
+
+    messages: list[str] = []
+    patch.setattr(cache, "_said", set())
+    patch.setattr(cache, "_listener", messages.append)
+    return messages
+
+
 # Devices
+
+
+def forget_shared_cap(patch: pytest.MonkeyPatch) -> None:
+    """Give devices without a path a new cap, which they share in a process."""
+    from maskedbandits.privacy.ledger import storage
+
+    patch.setattr(storage, "_SHARED", {})
 
 
 def outbox_of(device: Device) -> Outbox:
@@ -139,6 +159,11 @@ def write_tables(store: Store) -> AbstractContextManager[Transaction]:
 def read_tables(store: Store) -> AbstractContextManager[Transaction]:
     """Begin a transaction that reads from any kind of store."""
     return store._begin_read()
+
+
+def query_as_append(store: Store, question: bytes) -> Any:
+    """Return what a Postgres store answers under the settings of an append."""
+    return store._run((store._settings, ()), (question, ()))[0][0]  # type: ignore[attr-defined]
 
 
 def cut_connections(patch: pytest.MonkeyPatch, fail: Callable[..., Any]) -> None:

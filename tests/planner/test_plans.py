@@ -173,10 +173,9 @@ class Learning:
 def test_search_tries_larger_and_smaller_audiences(monkeypatch: pytest.MonkeyPatch) -> None:
     learning = Learning({0.5: 10**9, 1.0: 50_000, 2.0: 3000, math.inf: 700})
     monkeypatch.setattr(plans, "play_worlds", learning.play)
-    given = inputs(epsilons=[0.5, 1, 2], worlds=8)
-    found = plans._run_plan(given, None, lambda share: None)
+    found = plan(**EASY, epsilons=[0.5, 1, 2], tolerance=0.1, worlds=8)
     tried = {
-        epsilon: sorted(audience for each, audience in learning.tried if each == epsilon) for epsilon in given.epsilons
+        epsilon: sorted(audience for each, audience in learning.tried if each == epsilon) for epsilon in learning.halves
     }
     assert tried[math.inf] == [187, 374, 750, 3000]
     assert tried[2.0] == [750, 1500, 3000]
