@@ -167,7 +167,7 @@ def test_groups_of_server_and_device_must_match(url: str, service: Service) -> N
     [
         ({"groups": GROUPS}, "give both"),
         ({"group": "secret"}, "give both"),
-        ({"groups": GROUPS, "group": "secret"}, "group is none of the groups"),
+        ({"groups": GROUPS, "group": "secret"}, "none of the groups"),
         ({"groups": "young", "group": "young"}, "two names or more"),
         ({"groups": ["young"], "group": "young"}, "two names or more"),
         ({"groups": ["young", "young"], "group": "young"}, "two names or more"),

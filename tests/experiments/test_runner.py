@@ -197,8 +197,8 @@ def test_cell_with_other_specification_runs_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("error", "complaint"),
     [
-        (MemoryError(), "plain on swap, epsilon 1: there is not enough memory; ask for fewer runs"),
-        (ValueError("the results would take 99 GiB"), "plain on swap, epsilon 1: the results would take 99 GiB"),
+        (MemoryError(), "not enough memory.*runs"),
+        (ValueError("the results would take 99 GiB"), "swap.*take 99 GiB"),
     ],
 )
 def test_simulation_errors_are_one_line(

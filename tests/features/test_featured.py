@@ -200,7 +200,7 @@ def test_proved_interval_holds() -> None:
 def test_width_is_the_proved_one(parameters: dict[str, float], mask: RandomizedResponse) -> None:
     """As the twin works it out from all that was seen, with every constant of the theorem; and half of it, if asked."""
     ours, twin = pair("d-linucb-cf", mask, parameters)
-    half = make_featured("d-linucb-cf", arms=ARMS, features=D, corruption=mask, **{**parameters, "width": 0.5})
+    half = make_featured("d-linucb-cf", arms=ARMS, features=D, corruption=mask, width=0.5, **parameters)
     assert isinstance(twin, DiscountedLinUCB)
     for step, (x, draw) in enumerate(stream(40)):
         for arm in range(ARMS):
@@ -307,17 +307,17 @@ def test_threads_share_policy() -> None:
 @pytest.mark.parametrize(
     ("description", "complaint"),
     [
-        ({"name": "logistic-ts"}, "no policy over features is called 'logistic-ts'; did you mean 'logistic-ts-cf'"),
-        ({"name": ["a"]}, "no policy over features is called .*; known are logistic-ts-cf"),
+        ({"name": "logistic-ts"}, "'logistic-ts'.*mean 'logistic-ts-cf'"),
+        ({"name": ["a"]}, "known are logistic-ts-cf"),
         ({"arms": 0}, "arms = 0"),
         ({"features": 1.5}, "features = 1.5"),
-        ({"features": 100_000}, "more than can be played"),
-        ({"corruption": 1.0}, "corruption = 1.0: give a RandomizedResponse"),
+        ({"features": 100_000}, "more than.*played"),
+        ({"corruption": 1.0}, "corruption = 1.0"),
         ({"seed": -1}, "seed = -1"),
-        ({"gama": 0.9}, "logistic-ts-cf has no parameter 'gama'; did you mean 'gamma'"),
+        ({"gama": 0.9}, "parameter 'gama'.*mean 'gamma'"),
         ({"gamma": 1.5}, "gamma = 1.5"),
         ({"prior": 0}, "prior = 0"),
-        ({"name": "d-linucb-cf"}, "d-linucb-cf needs the parameter 'gamma': the discount"),
+        ({"name": "d-linucb-cf"}, "needs.* 'gamma': the discount"),
     ],
 )
 def test_invalid_arguments_are_refused_in_one_line(description: dict[str, Any], complaint: str) -> None:
@@ -343,7 +343,7 @@ def test_invalid_reports_change_nothing() -> None:
         with pytest.raises(UserError, match=complaint):
             policy.observe(x, arm, feedback)
     assert np.isnan(policy.estimates([1.0, 0.0])).all()
-    with pytest.raises(UserError, match="give a list of 2"):
+    with pytest.raises(UserError, match="a list of 2"):
         policy.choose([[1.0, 0.0]])
 
 

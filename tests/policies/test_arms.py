@@ -119,7 +119,7 @@ class TestAdding:
         [
             ("klucb-cf", RR, GaussianNoise(1.0), "leave it out"),
             ("klucb-cf", GaussianNoise(1.0), RR, "leave it out"),
-            ("klucb-cf", RR, 0.5, "corruption of arm 2 is 0.5"),
+            ("klucb-cf", RR, 0.5, "arm 2 is 0.5"),
             ("auto", RR, [RR, RR], "corruption of arm 2"),
         ],
     )
@@ -260,15 +260,15 @@ class TestChoosingAmong:
     @pytest.mark.parametrize(
         ("among", "complaint"),
         [
-            ([], "give a list of arms, at least one"),
-            (3, "give a list of arms"),
-            ("ab", "give a list of arms"),
-            ([0.5], "give a list of arms"),
-            ([True], "give a list of arms"),
-            ([[0], [1, 2]], "give a list of arms"),
-            ([0, 3], "arm 3 does not exist"),
-            ([-1], "arm -1 does not exist"),
-            ([0, 1], "arm 1 is retired: leave it out"),
+            ([], "list.*at least one"),
+            (3, "a list of arms"),
+            ("ab", "a list of arms"),
+            ([0.5], "a list of arms"),
+            ([True], "a list of arms"),
+            ([[0], [1, 2]], "a list of arms"),
+            ([0, 3], "arm 3.*not exist"),
+            ([-1], "arm -1.*not exist"),
+            ([0, 1], "arm 1 is retired"),
         ],
     )
     def test_invalid_arms_are_refused(self, among: Any, complaint: str) -> None:
