@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from helpers.private import live_levels, part_policies
 from maskedbandits import load_contextual, make_contextual, make_policy
 from maskedbandits.contextual import masks, serialization
 from maskedbandits.contextual import policy as contextual
@@ -80,11 +81,11 @@ def test_answers_of_other_epsilons_equal_twin(kind: str, name: str) -> None:
                 question.grain, named, table[named], float(answer & 1), None if other is None else other[named]
             )
     expected = [each.policy for row in twin.policies for each in row]
-    for part, alone in zip(policy._policies, expected, strict=True):
+    for part, alone in zip(part_policies(policy), expected, strict=True):
         assert (part.observations, part.alarms) == (alone.observations, alone.alarms)
         assert part.estimates() == pytest.approx(alone.estimates(), nan_ok=True)
         assert part.indices() == pytest.approx(alone.indices())
-    assert policy._grains.weights == pytest.approx(np.array(twin.weights), abs=1e-9)
+    assert live_levels(policy).weights == pytest.approx(np.array(twin.weights), abs=1e-9)
     assert policy.observations == 150
 
 
@@ -184,7 +185,8 @@ def test_pending_is_counted_by_part_and_arm() -> None:
     counts = np.arange(8).reshape(4, 2)
     policy.await_exactly(counts)
     assert np.array_equal(policy.pending, counts)
-    assert [int(own._state.scalars[0].pending_total) for own in policy._policies] == counts.sum(axis=1).tolist()
+    state, _, _ = policy.snapshot()
+    assert state.scalars["pending_total"].tolist() == counts.sum(axis=1).tolist()
 
 
 def test_answers_of_all_epsilons_reveal_shares() -> None:

@@ -15,6 +15,7 @@ import pytest
 from registries import build_registry
 from web import SMALL, Served
 
+from helpers.private import signing_keys
 from maskedbandits.service.clock import Clock
 from maskedbandits.service.secret import load_secrets
 from maskedbandits.service.storage import Store, schema
@@ -90,7 +91,7 @@ def test_store_and_backup_hold_no_secret(visited: dict[str, str], store: Store, 
     backup(store, tmp_path / "saved")
     raw = b"".join(each.read_bytes() for each in (*tmp_path.glob("bandits.db*"), tmp_path / "saved"))
     secrets = load_secrets(store)
-    hidden = [*secrets.ring._keys.values(), secrets.visitor, secrets.decision]
+    hidden = [*signing_keys(secrets.ring).values(), secrets.visitor, secrets.decision]
     assert len(hidden) == 3
     for secret in hidden:
         assert secret not in raw
