@@ -17,7 +17,7 @@ from maskedbandits import policies
 PACKAGE = Path(maskedbandits.__file__).parent
 # Methods that the package itself calls.
 INTERNAL_METHODS = {
-    "Contextual": {"for_simulation", "fresh_grains", "note", "restore", "snapshot", "take_in"},
+    "Contextual": {"for_simulation", "fresh_levels", "note", "restore", "snapshot", "take_in"},
     "Featured": {"for_simulation"},
     "Policy": {"for_log", "for_simulation", "snapshot"},
     "planner.PlanInputs": {

@@ -37,17 +37,17 @@ def test_pooled_policy_equals_twin(kind: str) -> None:
     )
     lots, answers = same_lots(live_state(policy).rng[:4]), np.random.default_rng(1)
     for _ in range(150):
-        question, grain = policy.ask(), twin.drawn(lots)
-        table = [own.choose() for own in twin.policies[grain]]
-        assert (question.grain, question.table) == (grain, tuple(table[part] for part in twin.parts[grain]))
+        question, level = policy.ask(), twin.drawn(lots)
+        table = [own.choose() for own in twin.policies[level]]
+        assert (question.level, question.table) == (level, tuple(table[part] for part in twin.parts[level]))
         answer = int(answers.integers(question.answers))
         policy.observe(question, answer)
         if question.signs is None:
-            twin.take_in_one(grain, answer >> 1, table[answer >> 1], float(answer & 1))
+            twin.take_in_one(level, answer >> 1, table[answer >> 1], float(answer & 1))
         else:
-            signs = [question.signs[twin.parts[grain].index(part)] for part in range(len(table))]
+            signs = [question.signs[twin.parts[level].index(part)] for part in range(len(table))]
             feedbacks = [float(answer ^ sign) for sign in signs]
-            twin.take_in_bit(grain, masks.slope(masks.BIT, 2.0, 3), table, feedbacks)
+            twin.take_in_bit(level, masks.slope(masks.BIT, 2.0, 3), table, feedbacks)
         assert live_levels(policy).weights == pytest.approx(twin.weights, abs=1e-9)
 
 
@@ -72,7 +72,7 @@ def test_similar_groups_are_asked_as_one() -> None:
     policy = make_contextual("auto", groups=5, arms=2, epsilon=1.5, seed=1)
     asked = lived(policy, ALIKE, 6000)
     assert policy.pooled > 0.8
-    as_one = sum(question.grain == 0 for question in asked[-1000:])
+    as_one = sum(question.level == 0 for question in asked[-1000:])
     assert 800 < as_one < 1000  # the others see whether groups differ by now
 
 
@@ -133,13 +133,13 @@ def test_bits_are_pooled_by_default() -> None:
     assert make_contextual("klucb-cf", groups=5, arms=2, epsilon=4).pooled == 0
 
 
-def test_question_that_fits_no_grain_is_refused() -> None:
+def test_question_that_fits_no_level_is_refused() -> None:
     policy = make_contextual("klucb-cf", groups=2, arms=2, epsilon=1)
-    for odd in (Question([0, 1], [0, 0], policy.epsilon, grain=0), Question([0, 0], [0, 1], policy.epsilon, grain=0)):
+    for odd in (Question([0, 1], [0, 0], policy.epsilon, level=0), Question([0, 0], [0, 1], policy.epsilon, level=0)):
         with pytest.raises(UserError, match="question"):
             policy.observe(odd, 0)
     with pytest.raises(UserError, match="question"):
-        policy.observe(Question([0, 0], [0, 0], policy.epsilon, grain=2), 0)
+        policy.observe(Question([0, 0], [0, 0], policy.epsilon, level=2), 0)
 
 
 def test_question_can_be_rebuilt() -> None:
@@ -157,14 +157,14 @@ def test_question_can_be_rebuilt() -> None:
     assert all(policy.pending.sum() == 0 for policy in policies)
 
 
-def test_question_without_grain() -> None:
+def test_question_without_level() -> None:
     """It is taken if it can have been asked at one alone, and else refused: a guess would teach the wrong policies."""
     policy = make_contextual("klucb-cf", groups=3, arms=2, epsilon=1, seed=1)
     asked = policy.ask()
-    assert asked.grain == 0
-    with pytest.raises(UserError, match="grain"):
+    assert asked.level == 0
+    with pytest.raises(UserError, match="level"):
         policy.observe(Question(asked.table, asked.signs, asked.epsilon), 1)
-    with pytest.raises(UserError, match="grain"):
+    with pytest.raises(UserError, match="level"):
         policy.expire(Question(asked.table, asked.signs, asked.epsilon))
     assert policy.observations == 0
     policy.observe(Question([0, 1, 0], [0, 0, 0], 1), 1)

@@ -40,7 +40,7 @@ def part_policies(policy: Contextual) -> list[Policy]:
 
 def live_levels(policy: Contextual) -> Any:
     """Return what a policy over groups knows of its levels."""
-    return policy._grains
+    return policy._levels
 
 
 def lock_of(policy: Policy | Featured) -> Any:

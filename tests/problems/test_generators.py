@@ -9,10 +9,12 @@ from hypothesis import strategies as st
 
 from maskedbandits import Problem, RandomizedResponse
 from maskedbandits.problems import GENERATORS, generators
+from naive import generators as naive_generators
 
 RR = RandomizedResponse.from_epsilon(1.0)
 
-ABRUPT = ["random-segments", "one-arm-at-a-time", "one-ahead", "best-stays-best"]
+ABRUPT = ["random-segments", "one-arm-at-a-time", "one-ahead", "best-stays-best", "some-arms-change"]
+WITH_GAP = ABRUPT[:-1]
 DRIFTS = ["sinusoid", "random-walk", "linear"]
 ROUNDING = 1e-12
 
@@ -67,6 +69,7 @@ class TestEveryGenerator:
             ("one-arm-at-a-time", [0.0042, 0.7988, 0.6570, 0.6377], [0.0042, 0.4262, 0.7941, 0.6377], [0, 638, 1538]),
             ("one-ahead", [0.3, 0.4, 0.3, 0.3], [0.3, 0.3, 0.3, 0.4], [0, 638, 1538]),
             ("best-stays-best", [0.0047, 0.8862, 0.7391, 0.7174], [0.1442, 0.6513, 0.0395, 0.0321], [0, 638, 1538]),
+            ("some-arms-change", [0.3002, 0.8736, 0.0053, 0.8212], [0.2098, 0.5338, 0.0801, 0.3741], [0, 638, 1538]),
             ("sinusoid", [0.1436, 0.6817, 0.3183, 0.8564], [0.1414, 0.6772, 0.3228, 0.8586], [0, 3, 6]),
             ("random-walk", [0.6251, 0.8972, 0.7757, 0.2252], [0.9002, 0.1877, 0.5977, 0.6911], [0, 3, 6]),
             ("linear", [0.2027, 0.6981, 0.9075, 0.2702], [0.0047, 0.8391, 0.7174, 0.4211], [0, 3, 6]),
@@ -103,7 +106,7 @@ class TestAbruptChanges:
         assert draw("random-segments", segments=5, shortest=600).lengths.tolist() == [600] * 5
         assert draw("random-segments", segments=3000).lengths.tolist() == [1] * 3000
 
-    @pytest.mark.parametrize("name", ABRUPT)
+    @pytest.mark.parametrize("name", WITH_GAP)
     @given(arms=st.integers(2, 30), segments=st.integers(1, 40), gap=st.floats(0, 0.4), seed=seeds)
     def test_best_arm_is_ahead_by_gap(self, name: str, arms: int, segments: int, gap: float, seed: int) -> None:
         problem = draw(name, arms=arms, segments=segments, gap=gap, seed=seed)
@@ -136,6 +139,31 @@ class TestAbruptChanges:
         problem = draw("best-stays-best", arms=arms, segments=20, gap=gap, seed=seed)
         assert len(set(problem.means.argmax(axis=1).tolist())) == 1
         assert np.all(np.diff(problem.means, axis=0) != 0.0)
+
+    @given(
+        arms=st.integers(1, 8),
+        segments=st.integers(1, 12),
+        seed=seeds,
+        probability=st.floats(0, 1),
+        moves=st.tuples(st.floats(0, 0.5), st.floats(0, 0.5)).map(sorted),
+    )
+    def test_some_arms_change_equals_twin(
+        self, arms: int, segments: int, seed: int, probability: float, moves: list[float]
+    ) -> None:
+        smallest, largest = moves
+        how: dict[str, Any] = {"probability": probability, "smallest": smallest, "largest": largest, "shortest": 100}
+        problem = draw("some-arms-change", arms=arms, segments=segments, seed=seed, **how)
+        means, starts = naive_generators.some_arms_change(arms, 3000, segments, seed, **how)
+        assert problem.starts.tolist() == starts
+        assert problem.means == pytest.approx(np.array(means), abs=ROUNDING)
+
+    def test_arms_change_with_their_probability_and_by_documented_steps(self) -> None:
+        moves = np.diff(draw("some-arms-change", arms=200, segments=50, probability=0.3).means, axis=0)
+        sizes = np.abs(moves[moves != 0])
+        assert (moves != 0).mean() == pytest.approx(0.3, abs=0.02)  # four standard errors
+        assert sizes.min() >= 0.05 - ROUNDING
+        assert sizes.max() <= 0.3 + ROUNDING
+        assert sizes.mean() == pytest.approx(0.175, abs=0.006)
 
     def test_means_are_uniform_given_gap(self) -> None:
         # compare with rejection sampling: the means of each rank agree to four standard errors

@@ -52,7 +52,7 @@ class GroupQuery:
         The epsilon of the answer.
     parts
         The part of each group, numbered from 0, if answers have parts rather than groups.
-    grain
+    level
         The level of the policy's hierarchy that asks. Devices ignore it.
 
     Raises
@@ -72,7 +72,7 @@ class GroupQuery:
     signs: tuple[int, ...] | None
     epsilon: Fraction
     parts: tuple[int, ...] | None  # the part of each group, if answers have parts
-    grain: int | None  # the level of the policy's hierarchy that asks; devices ignore it
+    level: int | None  # the level of the policy's hierarchy that asks; devices ignore it
 
     _bit_mechanism: ClassVar[type[Randomizer]] = Randomizer  # replaced where all words are enumerated
     _kary_mechanism: ClassVar[type[KaryRandomizer]] = KaryRandomizer
@@ -84,7 +84,7 @@ class GroupQuery:
         epsilon: Number,
         parts: Sequence[SupportsIndex] | None = None,
         *,
-        grain: SupportsIndex | None = None,
+        level: SupportsIndex | None = None,
     ) -> None:
         if not isinstance(table, Sequence) or not (signs is None or isinstance(signs, Sequence)):
             raise UserError("table and signs are lists, with a number for each group: give such, or no signs")
@@ -100,7 +100,7 @@ class GroupQuery:
         object.__setattr__(self, "signs", sign_values)
         object.__setattr__(self, "epsilon", as_epsilon(epsilon))
         object.__setattr__(self, "parts", None if parts is None else self._check_parts(parts))
-        object.__setattr__(self, "grain", None if grain is None else check_whole("grain", grain))
+        object.__setattr__(self, "level", None if level is None else check_whole("level", level))
 
     def _check_parts(self, parts: Sequence[SupportsIndex]) -> tuple[int, ...]:
         """Return the parts; raise ``UserError`` if they are not numbered from 0 without gaps."""
@@ -149,7 +149,7 @@ class GroupQuery:
             "signs": None if self.signs is None else list(self.signs),
             "epsilon": str(self.epsilon),
             "parts": None if self.parts is None else list(self.parts),
-            "grain": self.grain,
+            "level": self.level,
         }
 
     def arm(self, group: SupportsIndex) -> int:
