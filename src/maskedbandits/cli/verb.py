@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -64,7 +64,7 @@ json_option = click.option("--json", "json_wanted", is_flag=True, help="Print on
 class Formatter(click.HelpFormatter):
     """A formatter that prints a default in words like any other, without parentheses."""
 
-    def write_dl(self, rows: Sequence[tuple[str, str]], col_max: int = 30, col_spacing: int = 2) -> None:
+    def write_dl(self, rows: Iterable[tuple[str, str]], col_max: int = 30, col_spacing: int = 2) -> None:
         """Write options or commands with their descriptions."""
         plain = [(name, re.sub(r"\[default: \((.*?)\)([;\]])", r"[default: \1\2", text)) for name, text in rows]
         super().write_dl(plain, col_max, col_spacing)
