@@ -123,6 +123,7 @@ def _old_names() -> list[Kind]:
 
 KINDS: dict[str, Kind] = _build_kinds()
 BUILTIN_NAMES = frozenset(KINDS)
+MAX_LISTED = 5  # names that an error about an unknown policy lists
 # Common names from the literature, and the policy that each of them is here.
 COMMON_NAMES = {
     "thompson": "ts-cf",
@@ -286,7 +287,11 @@ def suggest_policy(word: object, known: Iterable[str]) -> str:
     listed = list(known)
     plain = "-".join(str(word).lower().replace("_", " ").split())
     likely = (COMMON_NAMES.get(plain, ""), f"{plain}-cf", f"{plain.removesuffix('-cf')}-cf")
-    return suggest_nearest(next((name for name in likely if name in listed), word), listed)
+    ending = suggest_nearest(next((name for name in likely if name in listed), word), listed)
+    if not ending.startswith("; known are") or len(listed) <= MAX_LISTED:
+        return ending
+    first = ", ".join(listed[:MAX_LISTED])
+    return f"; known are {first} and {len(listed) - MAX_LISTED} more, which `maskedbandits policies` lists"
 
 
 def check_policy(
