@@ -65,6 +65,7 @@ crash: $(VENV)/.test ## services and their database are killed under load, and e
 
 docs: $(VENV)/.test ## make the figures and tables of docs/ anew, half an hour
 	@$(BIN)/python -m docs.privacy
+	@$(BIN)/python -m docs.audit
 	@$(BIN)/python -m docs.privacy_officer
 	@$(BIN)/python -m docs.policies
 	@$(BIN)/python -m docs.planner
