@@ -70,7 +70,7 @@ docs: $(VENV)/.test ## make the figures and tables of docs/ anew, half an hour
 	@$(BIN)/python -m docs.policies
 	@$(BIN)/python -m docs.planner
 	@$(BIN)/python -m docs.noise
-	@$(BIN)/python -m docs.context
+	@$(BIN)/python -m docs.private_groups
 	@$(BIN)/python -m docs.features
 	@$(BIN)/python -m docs.dashboard
 	@$(BIN)/python -m docs.demo
