@@ -1,4 +1,4 @@
-"""Writes the tables of docs/theory.md and draws its figure: `python -m docs.theory`, some minutes.
+"""Write the tables of docs/theory.md and draw its figure: `python -m docs.theory`, some minutes.
 
 Measured pulls against both bounds, windows against the best one, bounds where gaps differ, restarts by a test against
 their bound, and how the regret of `auto` grows.
