@@ -52,6 +52,14 @@ class Decision:
     epsilon
         The epsilon of the report, 0 if there is none.
 
+    Examples
+    --------
+    >>> device = Device("http://127.0.0.1:9", "headlines", cap=5, max_epsilon=1, background=False)
+    >>> decision = device.decide(fallback="plain")  # no server there
+    >>> decision.arm, decision.participate
+    ('plain', False)
+    >>> device.close()
+
     """
 
     def __init__(self, device: "Device", offer: Offer) -> None:
@@ -83,6 +91,13 @@ class Decision:
         ------
         UserError
             The reward is not a number in [0, 1].
+
+        Examples
+        --------
+        >>> device = Device("http://127.0.0.1:9", "headlines", cap=5, max_epsilon=1, background=False)
+        >>> device.decide(fallback="plain").report(1)  # no server there: nothing to report
+        False
+        >>> device.close()
 
         """
         round_value(reward)  # check it also if the device does not participate
@@ -204,6 +219,13 @@ class Device:
         UserError
             A parameter is not of its type.
 
+        Examples
+        --------
+        >>> device = Device("http://127.0.0.1:9", "headlines", cap=5, max_epsilon=1, background=False)
+        >>> print(device.decide().arm)  # no server there, and no fallback
+        None
+        >>> device.close()
+
         """
         request: dict[str, Any] = {}
         pseudonym = "" if visitor is None else self._make_pseudonym(visitor)
@@ -236,6 +258,13 @@ class Device:
         int
             The number of reports that got a final reply.
 
+        Examples
+        --------
+        >>> device = Device("http://127.0.0.1:9", "headlines", cap=5, max_epsilon=1, background=False)
+        >>> device.send_due()
+        0
+        >>> device.close()
+
         """
         return self._process_due(time.time() if now is None else now, self._sender.send) or 0
 
@@ -247,7 +276,14 @@ class Device:
             self._wake.wait(MAX_PAUSE_S if answered is None else self._seconds_until_due())  # failed writes stay due
 
     def close(self) -> None:
-        """Stop sending. Pending reports leave when the files are opened again."""
+        """Stop sending. Pending reports leave when the files are opened again.
+
+        Examples
+        --------
+        >>> device = Device("http://127.0.0.1:9", "headlines", cap=5, max_epsilon=1, background=False)
+        >>> device.close()
+
+        """
         self._stop.set()
         self._wake.set()
         thread = self._thread
