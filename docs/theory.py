@@ -255,7 +255,8 @@ def main() -> None:
     growth.draw(grown, GROWTH)
     tables = {"pulls": pulls_table(rows), "windows": windows_table(), "growth": growth.format_table(grown)}
     tables |= {"gaps": gaps.gaps_table(), "two thirds": gaps.two_thirds_table()}
-    blocks.fill(PAGE, {**tables, "alarms": alarms_table(), "visitors": private_groups.naive(), "groups": groups_table()})
+    tables |= {"alarms": alarms_table(), "visitors": private_groups.naive(), "groups": groups_table()}
+    blocks.fill(PAGE, tables)
 
 
 if __name__ == "__main__":
