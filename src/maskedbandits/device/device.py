@@ -148,7 +148,7 @@ class Device:
         cap
             The largest total epsilon of all reports, per ``per`` if that is given.
         max_epsilon
-            The largest epsilon of one report, whatever the server requests.
+            The largest epsilon of one report. A request of the server cannot raise it.
         path
             The file of the ledger. Without one everything is forgotten with the process, whose devices without a
             path share one cap.
@@ -385,7 +385,7 @@ class Device:
             return False
 
     def _is_known(self, token: str) -> bool:
-        """Tell whether a report was promised for a token before: its times are fixed, whatever the server says."""
+        """Tell whether a report was promised for a token before. The server cannot change its times then."""
         try:
             return self._reporter is not None and token != "" and self._reporter.has_promised(token)
         except LedgerError as error:

@@ -1,6 +1,6 @@
 """A query to a device: which arm to play for which group of people, and one masked answer about the reward.
 
-The device knows its group and sees the reward; nobody else may learn either. The query is public: a *table* with an arm
+The device knows its group and sees the reward; no one else may learn either. The query is public: a *table* with an arm
 for each group, and possibly a *sign* for each. The arm that is played follows from the table and the group, so an
 answer that hides group and reward hides the arm as well. There are two kinds of answers:
 
