@@ -269,7 +269,15 @@ class Device:
         return self._process_due(time.time() if now is None else now, self._sender.send) or 0
 
     def run(self) -> None:
-        """Send reports when they are due, until the device is closed."""
+        """Send reports when they are due, until the device is closed.
+
+        Examples
+        --------
+        >>> device = Device("http://127.0.0.1:9", "headlines", cap=5, max_epsilon=1, background=False)
+        >>> device.close()
+        >>> device.run()  # closed: it returns at once
+
+        """
         while not self._stop.is_set():
             self._wake.clear()
             answered = self._process_due(time.time(), self._schedule_attempts, CLAIM_LEAD_S)
