@@ -65,11 +65,12 @@ crash: $(VENV)/.test ## services and their database are killed under load, and e
 
 docs: $(VENV)/.test ## make the figures and tables of docs/ anew, half an hour
 	@$(BIN)/python -m docs.privacy
+	@$(BIN)/python -m docs.audit
 	@$(BIN)/python -m docs.privacy_officer
 	@$(BIN)/python -m docs.policies
 	@$(BIN)/python -m docs.planner
 	@$(BIN)/python -m docs.noise
-	@$(BIN)/python -m docs.context
+	@$(BIN)/python -m docs.private_groups
 	@$(BIN)/python -m docs.features
 	@$(BIN)/python -m docs.dashboard
 	@$(BIN)/python -m docs.demo

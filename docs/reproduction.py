@@ -1,4 +1,4 @@
-"""Writes the tables of docs/reproduction.md: `python -m docs.reproduction`.
+"""Write the tables of docs/reproduction.md: `python -m docs.reproduction`.
 
 The experiments are run, or resumed, in their usual places first, as `maskedbandits run` would. With the names of
 blocks, such as `ren2020`, it writes these alone.

@@ -95,6 +95,14 @@ def test_privacy_tables_match_code() -> None:
     assert 1 / (1 + math.exp(-37)) == 1.0
 
 
+def test_audit_table_matches_code() -> None:
+    from docs import audit as page
+    from docs import blocks
+
+    assert blocks.names(page.PAGE) == list(page.TABLES)
+    assert all(blocks.read(page.PAGE, which) == table() for which, table in page.TABLES.items())
+
+
 def test_exact_epsilons_match_command() -> None:
     lines = call("audit", "--exact").stdout.splitlines()
     text = (ROOT / "docs" / "privacy.md").read_text(encoding="utf-8")

@@ -162,15 +162,15 @@ def test_noise_table_matches_code() -> None:
 
 
 @pytest.mark.parametrize("which", ["visitors", "naive", "switch"])
-def test_context_tables_match_code(which: str) -> None:
-    from docs import context as page
+def test_private_groups_tables_match_code(which: str) -> None:
+    from docs import private_groups as page
 
     assert blocks.read(page.PAGE, which) == page.TABLES[which]()
 
 
-def test_context_page_claims_about_wrong_shares() -> None:
+def test_private_groups_page_claims_about_wrong_shares() -> None:
     """Intervals overlap in every row; policies that compare arms alone choose the same, unless groups are pooled."""
-    table = {cells[0]: cells[1:] for cells in rows("context.md", "shares")}
+    table = {cells[0]: cells[1:] for cells in rows("private_groups.md", "shares")}
     for cells in table.values():
         ends = [(number(cell) - half, number(cell) + half) for cell in cells for half in [number(cell.split("± ")[1])]]
         assert max(low for low, _ in ends) < min(high for _, high in ends)
@@ -179,14 +179,14 @@ def test_context_page_claims_about_wrong_shares() -> None:
         assert len(set(table[f"`{name}`"])) == 3
 
 
-def test_context_page_peer_noise_matches_code() -> None:
-    from docs import context as page
+def test_private_groups_page_peer_noise_matches_code() -> None:
+    from docs import private_groups as page
 
     assert blocks.read(page.PAGE, "noise") == page.noise()
 
 
-def test_context_page_claims_about_trees() -> None:
-    played = [cells for cells in rows("context.md", "partitions") if cells[1]]
+def test_private_groups_page_claims_about_trees() -> None:
+    played = [cells for cells in rows("private_groups.md", "partitions") if cells[1]]
     assert len(played) == 40
     lost = np.array([[number(cell) for cell in cells[3:9]] for cells in played])
     worst = (lost / lost[:, :5].min(axis=1)[:, None]).max(axis=0)

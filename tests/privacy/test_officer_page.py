@@ -59,6 +59,6 @@ def test_page_has_a_signature_block() -> None:
     ]
     signed = TEXT[TEXT.index("## Signed") :]
     assert {"signature", "date", "cap", "period", "groups"} <= set(re.findall(r"\w+", signed))
-    for anchor in re.findall(r"privacy\.md#([\w-]+)", TEXT):
-        titles = re.findall(r"^#+ (.*)$", (ROOT / "docs" / "privacy.md").read_text(encoding="utf-8"), re.MULTILINE)
+    for linked, anchor in re.findall(r"\((privacy\.md|audit\.md)#([\w-]+)", TEXT):
+        titles = re.findall(r"^#+ (.*)$", (ROOT / "docs" / linked).read_text(encoding="utf-8"), re.MULTILINE)
         assert anchor in [re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles]

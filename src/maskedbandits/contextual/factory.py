@@ -130,6 +130,13 @@ def check_contextual(
     UserError
         If `make_contextual` would raise one.
 
+    Examples
+    --------
+    >>> check_contextual("auto", groups=5, arms=3, epsilon=1)
+    'bit'
+    >>> check_contextual("auto", groups=5, arms=3, epsilon=4)
+    'one of many'
+
     """
     _, grouping, _ = build_grouping(name, groups, None, epsilon, shares, answers, pool)
     _refuse_another_mask(parameters)

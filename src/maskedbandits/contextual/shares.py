@@ -41,6 +41,12 @@ class Survey(NamedTuple):
     intervals : ndarray
         Simultaneous confidence intervals of the shares, of shape (G, 2).
 
+    Examples
+    --------
+    >>> survey = shares_from_survey([600, 400], 16)
+    >>> survey.intervals.round(2).tolist()
+    [[0.56, 0.63], [0.37, 0.44]]
+
     """
 
     shares: Floats

@@ -1,6 +1,6 @@
 """A query to a device: which arm to play for which group of people, and one masked answer about the reward.
 
-The device knows its group and sees the reward; nobody else may learn either. The query is public: a *table* with an arm
+The device knows its group and sees the reward; no one else may learn either. The query is public: a *table* with an arm
 for each group, and possibly a *sign* for each. The arm that is played follows from the table and the group, so an
 answer that hides group and reward hides the arm as well. There are two kinds of answers:
 
@@ -170,6 +170,11 @@ class GroupQuery:
         UserError
             There is no such group. The error does not repeat it.
 
+        Examples
+        --------
+        >>> GroupQuery([0, 2], None, 1).arm(1)
+        2
+
         """
         return self.table[self._check_group(group)]
 
@@ -208,6 +213,20 @@ class GroupQuery:
         UserError
             The epsilon is above ``max_epsilon``, or the decision was reserved at another one, or an argument is out of
             range. Apart from invalid groups and rewards this does not depend on group and reward.
+
+        Examples
+        --------
+        >>> query = GroupQuery([0, 2], [1, 0], 1)
+        >>> query.answer(group=1, reward=1) in (0, 1)
+        True
+
+        A ledger makes the answer permanent:
+
+        >>> ledger = Ledger(cap=1)
+        >>> ledger.reserve("visit 1", query.epsilon)
+        >>> answer = query.answer(1, 1, ledger, "visit 1")
+        >>> answer == query.answer(1, 1, ledger, "visit 1")
+        True
 
         """
         if max_epsilon is not None and self.epsilon > as_epsilon(max_epsilon):
