@@ -40,7 +40,7 @@ OTHER_VARIABLES = {  # with the same prefix, and no settings
     "COMPILE": "`now` makes a live policy wait until it is compiled. Otherwise it starts interpreted.",
     "CONFIG": "The TOML file with settings, as with `--config`.",
     "DATA": "Folder of the data sets. In the user's cache, unless set.",
-    "KEY": "The key with which a command asks the service, as `maskedbandits evaluate` does.",
+    "KEY": "The key with which `maskedbandits replay --server` asks the service.",
     "SECRET": "The secret of the service, in place of its key file.",
     "SECRET_FILE": "A file that contains the secret of the service.",
 }
@@ -74,7 +74,7 @@ class Settings(Struct, frozen=True):
     """All settings."""
 
     storage: Annotated[
-        str, Meta(description="Where everything is kept; sqlite:///bandits.db unless given.", extra=FLAG)
+        str, Meta(description="Where everything is stored; sqlite:///bandits.db unless given.", extra=FLAG)
     ] = "sqlite:///bandits.db"
     host: Annotated[
         str, Meta(description="Address to listen on; 127.0.0.1 unless given. Any other needs keys.", extra=FLAG)
@@ -90,10 +90,12 @@ class Settings(Struct, frozen=True):
     ] = 8080
     workers: Annotated[int, Meta(ge=1, le=256, description="Processes that answer; 1 unless given.", extra=FLAG)] = 1
     access_log: Annotated[bool, Meta(description="Log a line for every request.", extra=FLAG)] = False
-    body_limit: Annotated[int, Meta(ge=1 << 10, le=1 << 30, description="Bytes of a request's body.")] = 1 << 20
+    body_limit: Annotated[int, Meta(ge=1 << 10, le=1 << 30, description="Most bytes in the body of a request.")] = (
+        1 << 20
+    )
     cors: Annotated[tuple[str, ...], Meta(description="Origins whose pages may call the service.", extra=ORIGINS)] = ()
     trusted_proxies: Annotated[
-        tuple[str, ...], Meta(description="Proxies whose X-Forwarded-For is believed.", extra=NETWORKS)
+        tuple[str, ...], Meta(description="Proxies whose X-Forwarded-For is trusted.", extra=NETWORKS)
     ] = ()
     address_rate: Annotated[Rate, Meta(description="Requests a second from one address; 0 for no limit.")] = 0.0
     key_rate: Annotated[Rate, Meta(description="Requests a second with one key, which many devices may share.")] = 0.0
@@ -259,19 +261,19 @@ def format_limits(name: str) -> str:
     kind = list_fields()[name].kind
     if isinstance(kind, inspect.IntType | inspect.FloatType):
         noun = "a whole number" if isinstance(kind, inspect.IntType) else "a number"
-        return f"{noun} from {kind.ge or 0:,} to {kind.le:,}" if kind.le is not None else noun
+        return f"{noun} from {kind.ge or 0:,.15g} to {kind.le:,.15g}" if kind.le is not None else noun
     if isinstance(kind, inspect.BoolType):
         return "`true` or `false`"
     return str(list_fields()[name].extra.get("wanted", "a text"))
 
 
 def format_table() -> str:
-    """Return all settings as a Markdown table, which ``docs/service.md`` contains."""
-    rows = ["| setting | default | meaning |", "|---|---|---|"]
+    """Return all settings as a Markdown table."""
+    rows = ["| setting | default | accepts | meaning |", "|---|---|---|---|"]
     for name, field in list_fields().items():
         default = list(field.default) if isinstance(field.default, tuple) else field.default
         text = str(default).lower() if isinstance(default, bool) else default
-        rows.append(f"| `{name}` | `{text}` | {field.description} |")
+        rows.append(f"| `{name}` | `{text}` | {format_limits(name)} | {field.description} |")
     return "\n".join(rows)
 
 
