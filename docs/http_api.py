@@ -64,7 +64,7 @@ def format_type(schema: dict[str, Any]) -> str:
         return " or ".join(map(format_type, schema["anyOf"]))
     if "enum" in schema:
         return ", ".join(f"`{each}`" for each in schema["enum"])
-    kind = schema.get("type", "any JSON")
+    kind: str = schema.get("type", "any JSON")
     if kind == "array":
         count = format_range(schema.get("minItems"), schema.get("maxItems"), " entries")
         return f"list of {format_type(schema['items'])}{count}"
