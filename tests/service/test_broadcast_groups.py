@@ -100,7 +100,7 @@ def test_group_stream_follows_changes_of_arms(tmp_path: Path) -> None:
             await registry.create(config("kinds", arms=2, groups=GROUPS))  # at epsilon = 1 answers are bits
             async with reading(app, f"{KINDS}/live") as reader:
                 state = await reader.event("state")
-                assert state["lead"] == "No report has been learnt yet."
+                assert state["lead"] == "No reports yet."
                 assert "a masked bit that hides group, arm and reward together: it is true 73.1 %" in state["meaning"]
                 assert "asks all groups as one with a chance of 12 %" in state["note"]  # exp(-2) to 1
                 await ask(app, f"{KINDS}/arms", {"name": "third"})

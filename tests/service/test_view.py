@@ -65,7 +65,7 @@ def test_totals_are_of_all_arms_and_reasons() -> None:
 
 
 def test_leader_text_follows_intervals() -> None:
-    assert describe_leader([row("a", None, 0, 1)]) == "No report has been learnt yet."
+    assert describe_leader([row("a", None, 0, 1)]) == "No reports yet."
     assert describe_leader([row("a", 0.5, 0.4, 0.6), row("b", None, 0, 1)]).startswith(
         "No arm is clearly ahead; the highest"
     )
@@ -104,8 +104,8 @@ def describe_groups(sample: dict[str, Any], *known: int, reports: int = 9) -> st
 
 
 def test_group_leader_text_follows_intervals() -> None:
-    assert describe_groups(group_view([[None, None]] * 2, WIDE), 0, 1, reports=0) == "No report has been learnt yet."
-    assert describe_groups(group_view([[None, None]] * 2, WIDE), 0, 1) == "No group is told from the others yet."
+    assert describe_groups(group_view([[None, None]] * 2, WIDE), 0, 1, reports=0) == "No reports yet."
+    assert describe_groups(group_view([[None, None]] * 2, WIDE), 0, 1) == "No group differs from the others yet."
     three: list[list[float | None]] = [[0.5, 0.5], [0.3, 0.61], [0.8, 0.2]]
     assert describe_groups(group_view(three, NARROW, [0.5, 0.3, 0.2]), 0, 1) == (
         "'group 1' people like 'arm 1' best, 0.61 (0.56 to 0.66); of the 3 groups 2 have a clear best arm."
