@@ -54,7 +54,7 @@ def test_group_stream_has_estimates_by_group(tmp_path: Path) -> None:
             async with reading(app, f"{KINDS}/live") as reader:
                 history = await reader.event("history")
                 assert (history["arms"], len(history["at"])) == ([], len(history["reports"]))
-                while (state := await reader.event("state"))["sums"]["reports"] < 90 or state["sums"]["awaited"]:
+                while (state := await reader.event("state"))["sums"]["reports"] < 90 or state["sums"]["pending"]:
                     pass
                 live = registry.get("kinds")
                 assert live is not None

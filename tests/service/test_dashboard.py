@@ -320,7 +320,7 @@ def columns(times: list[float], arms: list[str], alarms: list[int], reports: int
 
 
 def state(at: float, arms: list[str], alarms: int, reports: int, concerns: list[str]) -> dict[str, Any]:
-    numbers = {"estimate": 0.5, "low": 0.25, "high": 0.75, "share": 0.1, "awaited": 0, "missing": 0, "suspect": False}
+    numbers = {"estimate": 0.5, "low": 0.25, "high": 0.75, "share": 0.1, "pending": 0, "missing": 0, "suspect": False}
     rows = [{"place": int(a[1:]), "name": a, "decisions": reports, "reports": reports, **numbers} for a in arms]
     about = {"name": "made-up", "status": "running", "policy": "auto", "epsilon": 1.0, "meaning": "", "lead": ""}
     sums = dict.fromkeys((*TOTALS, "refused"), reports)

@@ -60,7 +60,7 @@ def test_arm_unknown_to_policy_has_no_row() -> None:
 def test_totals_are_of_all_arms_and_reasons() -> None:
     sample = view(2, issued=[5, 6], reported=[1, 2], pending=[3, 0], missing=[0, 4], alarms=7, held_back=2)
     sample["refused"] = {"duplicate": 1, "late": 2, "forged": 3, "foreign": 4}
-    numbers = {"decisions": 11, "reports": 3, "awaited": 3, "missing": 4}
+    numbers = {"decisions": 11, "reports": 3, "pending": 3, "missing": 4}
     assert sum_arms(sample) == {**numbers, "duplicate": 1, "late": 2, "refused": 7, "alarms": 7, "held_back": 2}
 
 

@@ -43,7 +43,7 @@ def build_rows(
             "share": shares[index],
             "decisions": view["issued"][index],
             "reports": view["reported"][index],
-            "awaited": view["pending"][index],
+            "pending": view["pending"][index],
             "missing": view["missing"][index],
             "suspect": view["suspects"][index],
         }
@@ -56,7 +56,7 @@ def sum_arms(view: Mapping[str, Any]) -> dict[str, int]:
     return {
         "decisions": sum(view["issued"]),
         "reports": sum(view["reported"]),
-        "awaited": sum(view["pending"]),
+        "pending": sum(view["pending"]),
         "missing": sum(view["missing"]),
         "duplicate": view["refused"].get("duplicate", 0),
         "late": view["refused"].get("late", 0),

@@ -6,7 +6,7 @@ import { LOOKS, Plot, clock, sample } from "./plots.js";
 
 const RANGES = [["5 minutes", 300], ["2 hours", 7200], ["A week", 604800]];
 const PER_ARM = ["estimate", "low", "high", "share"];
-const SUMS = [["reports", "Reports received"], ["decisions", "Decisions"], ["awaited", "Pending"], ["missing", "Missing"],
+const SUMS = [["reports", "Reports received"], ["decisions", "Decisions"], ["pending", "Pending"], ["missing", "Missing"],
   ["duplicate", "Duplicate"], ["late", "Late"], ["refused", "Rejected"], ["held_back", "Held back"],
   ["alarms", "Changes detected"]];
 const SPANS = [5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 43200, 86400]; // seconds that a row of a table covers
@@ -147,7 +147,7 @@ export class Page {
       once(name, () => [element("span", {}, sample(arm.place), element("span", {}, arm.name))]);
       reward(value, arm);
       say(share, percent(arm.share));
-      ["decisions", "reports", "awaited", "missing"].forEach((which, place) => say(counts[place], whole(arm[which])));
+      ["decisions", "reports", "pending", "missing"].forEach((which, place) => say(counts[place], whole(arm[which])));
       if (admin) once(cells[ARMS.length], () => [this.retiring(arm.name)]);
     });
   }
