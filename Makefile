@@ -72,13 +72,15 @@ docs: $(VENV)/.test ## make the figures and tables of docs/ anew, half an hour
 	@$(BIN)/python -m docs.noise
 	@$(BIN)/python -m docs.private_groups
 	@$(BIN)/python -m docs.features
+	@$(BIN)/python -m docs.configuration
+	@$(BIN)/python -m docs.http_api
 	@$(BIN)/python -m docs.dashboard
 	@$(BIN)/python -m docs.demo
 	@$(BIN)/python -m docs.speed
 	@$(BIN)/python -m docs.experiments
 	@$(BIN)/python -m docs.data
 	@$(BIN)/python -m docs.evaluation
-	@$(BIN)/python -m docs.evaluate
+	@$(BIN)/python -m docs.offline_evaluation
 	@$(BIN)/python -m docs.theory
 	@$(BIN)/python -m docs.reproduction
 

@@ -53,7 +53,7 @@ def test_links_resolve(page: Path) -> None:
 def test_every_command_is_documented() -> None:
     from maskedbandits.cli import main
 
-    pages = ("experiments", "service", "evaluate", "demo")
+    pages = ("experiments", "deploy", "secure", "configuration", "offline_evaluation", "demo")
     text = "".join((ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8") for page in pages)
     for name, command in main.commands.items():
         assert f"maskedbandits {name}" in text

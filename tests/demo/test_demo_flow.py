@@ -125,7 +125,7 @@ def test_dashboard_counts_reports_of_the_page(
     site.crowd = started
     try:
         board = open_page(browser, width, f"{service.address}/dashboard#{crowd.format_name(SHOWN)}", complaints)
-        count = board.locator(".tiles div", has=board.get_by_text("Reports learnt", exact=True)).locator("dd")
+        count = board.locator(".tiles div", has=board.get_by_text("Reports received", exact=True)).locator("dd")
         sync_api.expect(count).to_have_text("0", timeout=WAIT)
         page = open_page(browser, width, "about:blank", complaints)
         page.on("request", lambda each: sent.append(each.url) if each.url.endswith("/v1/reports") else None)

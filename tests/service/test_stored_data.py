@@ -25,7 +25,7 @@ pytest_plugins = ["service_fixtures"]
 
 DECISIONS, REPORTS = "/v1/experiments/headline/decisions", "/v1/reports"
 START = 1_800_000_000.0 + 17 * 60 + 1  # not at a full hour
-PAGE = Path(__file__).parents[2] / "docs" / "service.md"
+PAGE = Path(__file__).parents[2] / "docs" / "secure.md"
 VISITORS = 40
 
 
@@ -100,7 +100,7 @@ def test_store_and_backup_hold_no_secret(visited: dict[str, str], store: Store, 
 
 def test_documentation_lists_every_column() -> None:
     text = PAGE.read_text()
-    section = text[text.index("### Columns") :]
+    section = text[text.index("## Stored data") :]
     listed = {
         (table, column)
         for table, columns in re.findall(r"^\| `(\w+)` \| ([^|]+) \|", section, re.MULTILINE)

@@ -40,7 +40,7 @@ OTHER_VARIABLES = {  # with the same prefix, and no settings
     "COMPILE": "`now` makes a live policy wait until it is compiled. Otherwise it starts interpreted.",
     "CONFIG": "The TOML file with settings, as with `--config`.",
     "DATA": "Folder of the data sets. In the user's cache, unless set.",
-    "KEY": "The key with which a command asks the service, as `maskedbandits evaluate` does.",
+    "KEY": "The key with which `maskedbandits replay --server` asks the service.",
     "SECRET": "The secret of the service, in place of its key file.",
     "SECRET_FILE": "A file that contains the secret of the service.",
 }
@@ -263,19 +263,19 @@ def format_limits(name: str) -> str:
     kind = list_fields()[name].kind
     if isinstance(kind, inspect.IntType | inspect.FloatType):
         noun = "a whole number" if isinstance(kind, inspect.IntType) else "a number"
-        return f"{noun} from {kind.ge or 0:,} to {kind.le:,}" if kind.le is not None else noun
+        return f"{noun} from {kind.ge or 0:,.15g} to {kind.le:,.15g}" if kind.le is not None else noun
     if isinstance(kind, inspect.BoolType):
         return "`true` or `false`"
     return str(list_fields()[name].extra.get("wanted", "a text"))
 
 
 def format_table() -> str:
-    """Return all settings as a Markdown table, which ``docs/service.md`` contains."""
-    rows = ["| setting | default | meaning |", "|---|---|---|"]
+    """Return all settings as a Markdown table."""
+    rows = ["| setting | default | accepts | meaning |", "|---|---|---|---|"]
     for name, field in list_fields().items():
         default = list(field.default) if isinstance(field.default, tuple) else field.default
         text = str(default).lower() if isinstance(default, bool) else default
-        rows.append(f"| `{name}` | `{text}` | {field.description} |")
+        rows.append(f"| `{name}` | `{text}` | {format_limits(name)} | {field.description} |")
     return "\n".join(rows)
 
 
