@@ -31,7 +31,9 @@ def spread(ratios: list[float], low: str, high: str) -> str:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_blocks_are_written_by_script_of_their_page(page: Path) -> None:
-    commands = MARK.findall(page.read_text(encoding="utf-8"))
+    text = page.read_text(encoding="utf-8")
+    commands = MARK.findall(text)
+    assert text.count(blocks.END) == len(commands)
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     for command in commands:
         assert command.startswith(f"python -m docs.{page.stem}")
