@@ -50,6 +50,20 @@ def test_links_resolve(page: Path) -> None:
         assert (page.parent / target).is_file(), f"{page.name} links to {target}, which is no file"
 
 
+def anchors(page: Path) -> set[str]:
+    """The anchors that the headings of a page get."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_links_to_sections_resolve(page: Path) -> None:
+    for target, anchor in re.findall(r"\]\(([^)#:]*)#([^)]*)\)", page.read_text(encoding="utf-8")):
+        linked = page.parent / target if target else page
+        if linked.suffix == ".md" and linked.is_file():
+            assert anchor in anchors(linked), f"{page.name} links to {target}#{anchor}, which is no section"
+
+
 def test_every_command_is_documented() -> None:
     """A page names each verb, and its help explains each option."""
     from maskedbandits.cli import main
