@@ -68,7 +68,7 @@ docs: $(VENV)/.test ## make the figures and tables of docs/ anew, half an hour
 	@$(BIN)/python -m docs.audit
 	@$(BIN)/python -m docs.privacy_officer
 	@$(BIN)/python -m docs.policies
-	@$(BIN)/python -m docs.planner
+	@$(BIN)/python -m docs.choose_epsilon
 	@$(BIN)/python -m docs.noise
 	@$(BIN)/python -m docs.private_groups
 	@$(BIN)/python -m docs.features
@@ -77,7 +77,6 @@ docs: $(VENV)/.test ## make the figures and tables of docs/ anew, half an hour
 	@$(BIN)/python -m docs.dashboard
 	@$(BIN)/python -m docs.demo
 	@$(BIN)/python -m docs.speed
-	@$(BIN)/python -m docs.experiments
 	@$(BIN)/python -m docs.data
 	@$(BIN)/python -m docs.evaluation
 	@$(BIN)/python -m docs.offline_evaluation

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from docs import blocks
-from docs.experiments import results
+from docs.evaluation import results
 from maskedbandits.experiments.results import Cell, Results
 
 PAGE = Path(__file__).with_suffix(".md")

@@ -15,7 +15,7 @@ from maskedbandits.experiments.progress_bar import SilentWatcher
 from maskedbandits.experiments.runner import run
 from maskedbandits.policies import registry
 
-PAGE = Path(__file__).parent.parent / "docs" / "extending.md"
+PAGE = Path(__file__).parent.parent / "docs" / "write_policy.md"
 
 
 def code(language: str) -> list[str]:
@@ -113,7 +113,7 @@ def test_policy_without_a_required_part_is_refused(missing: str) -> None:
     own = types.ModuleType("own")
     parts = {"SUMMARY": "x", "LEARNS_FROM": "nothing", "Policy": object, "choose": print}
     own.__dict__.update({name: part for name, part in parts.items() if name != missing})
-    with pytest.raises(ValueError, match=f"no {missing}.*extending.md"):
+    with pytest.raises(ValueError, match=f"no {missing}.*write_policy.md"):
         registry.alone("own", own)
 
 
