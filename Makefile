@@ -77,6 +77,7 @@ docs: $(VENV)/.test ## make the figures and tables of docs/ anew, half an hour
 	@$(BIN)/python -m docs.dashboard
 	@$(BIN)/python -m docs.demo
 	@$(BIN)/python -m docs.speed
+	@$(BIN)/python -m docs.quickstart
 	@$(BIN)/python -m docs.data
 	@$(BIN)/python -m docs.evaluation
 	@$(BIN)/python -m docs.offline_evaluation

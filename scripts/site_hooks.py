@@ -1,4 +1,4 @@
-"""Additions to the site beyond docs/: the pages of the root, a Python reference, sources, and formulas as MathML.
+"""Additions to the site beyond docs/: pages of the root, references, tutorials with outputs, sources, and MathML.
 
 On GitHub a page links to files of the repository; the site holds pages alone. So every link is first resolved to a path
 of the repository, and then leads to where the site shows that path.
@@ -7,7 +7,10 @@ of the repository, and then leads to where the site shows that path.
 import html
 import posixpath
 import re
+import sys
 from collections.abc import Iterator
+from functools import cache
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +20,24 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
+sys.path.insert(0, str(Path(__file__).parent.parent))  # mkdocs loads this file by its path
+
+from scripts import tutorials
+from scripts.reference import build_pages as build_all_pages
+
 ROOT = Path(__file__).parent.parent
+EXAMPLES = ("server_decisions", "static_page", "research_script")
 ROOT_PAGES = {
     "README.md": "index.md",
     "CONTRIBUTING.md": "contributing.md",
     "SECURITY.md": "security.md",
     "CHANGELOG.md": "changelog.md",
+    "examples/README.md": "examples.md",
+    **{f"examples/{name}/README.md": f"examples/{name}.md" for name in EXAMPLES},
 }
+# Places in the menu of mkdocs.yml that are filled with generated pages.
+GENERATED_MENUS = {"GENERATED COMMANDS": "reference/cli/", "GENERATED PYTHON": "reference/python/"}
+MATH_FONT = "assets/STIXTwoMath-Regular.ttf"  # named in site.css
 LINK = re.compile(r"(?<=\]\()(?P<target>[^)#:\s]+)(?P<anchor>#[^)\s]*)?(?=\))")
 FORMULA = re.compile(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>', re.DOTALL)
 
@@ -38,21 +52,44 @@ SPELLINGS = {
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Add pages that the menu does not name, and the reference."""
+    """Fill the generated parts of the menu, and add pages that it does not name."""
     named = re.findall(r"[\w/-]+\.md", str(config.nav))
     forgotten = sorted(page.name for page in (ROOT / "docs").glob("*.md") if page.name not in named)
-    config.nav = [*(config.nav or []), *([{"More": forgotten}] if forgotten else []), {"Python": [*reference()]}]
+    config.nav = fill_menu([*(config.nav or []), *([{"More": forgotten}] if forgotten else [])], build_pages())
     return config
 
 
+def fill_menu(entry: Any, pages: dict[str, str]) -> Any:
+    """Return a part of the menu with the generated pages in their places, the index of each folder first."""
+    if isinstance(entry, list):
+        return [fill_menu(each, pages) for each in entry]
+    if isinstance(entry, dict):
+        return {title: fill_menu(each, pages) for title, each in entry.items()}
+    if entry not in GENERATED_MENUS:
+        return entry
+    found = [path for path in pages if path.startswith(GENERATED_MENUS[entry])]
+    return [{title_of(path): path} if not path.endswith("index.md") else path for path in found]
+
+
+def title_of(path: str) -> str:
+    """Return the title of a generated page in the menu."""
+    return posixpath.basename(path).removesuffix(".md").rpartition(".")[2]
+
+
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the generated pages."""
-    pages = {site: (ROOT / name).read_text(encoding="utf-8") for name, site in ROOT_PAGES.items()}
+    """Add the generated pages, and the tutorials with their outputs."""
+    pages: dict[str, str | bytes] = {}
+    for name, site in ROOT_PAGES.items():
+        pages[site] = (ROOT / name).read_text(encoding="utf-8")
     for origin in [*ROOT_PAGES, *(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md"))]:
         pages |= {
             site_path(path): render_file(path) for path in list_links(origin) if site_path(path).startswith("source/")
         }
-    for path, content in {**pages, **reference()}.items():
+    for tutorial in tutorials.list_tutorials():
+        page, figures = tutorials.render_page(tutorial.stem, tutorials.run_tutorial(tutorial))
+        pages |= {f"tutorials/{tutorial.stem}.md": page, **{f"tutorials/{name}": png for name, png in figures.items()}}
+    pages[MATH_FONT] = (resources.files("ziamath") / "fonts" / posixpath.basename(MATH_FONT)).read_bytes()
+    for path, content in {**pages, **build_pages()}.items():
         files.append(File.generated(config, path, content=content))
     return files
 
@@ -66,7 +103,8 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
         there = site_path(repository_path(origin, link["target"]))
         return posixpath.relpath(there, posixpath.dirname(here) or ".") + (link["anchor"] or "")
 
-    return markdown if here.startswith(("source/", "reference/")) else LINK.sub(move_link, markdown)
+    is_generated = here.startswith(("source/", "reference/", "tutorials/"))
+    return markdown if is_generated else LINK.sub(move_link, markdown)
 
 
 def on_page_content(html_text: str, **_: Any) -> str:
@@ -84,6 +122,12 @@ def mathml(latex: str, displayed: bool) -> str:
     return markup
 
 
+@cache
+def build_pages() -> dict[str, str]:
+    """Return the reference pages, once for a build."""
+    return build_all_pages()
+
+
 class Doctests(griffe.Extension):
     """Show the examples of docstrings as code."""
 
@@ -93,20 +137,6 @@ class Doctests(griffe.Extension):
             paragraphs = obj.docstring.value.split("\n\n")
             fenced = (f"```pycon\n{text}\n```" if text.startswith(">>>") else text for text in paragraphs)
             obj.docstring.value = "\n\n".join(fenced)
-
-
-def reference() -> dict[str, str]:
-    """Return a page for the public names of the package, and one for each public module."""
-    package = griffe.load("maskedbandits", search_paths=[ROOT / "src"])
-    names = [str(name) for name in package.exports or []]
-    modules = [name for name in names if package[name].is_module]
-    things = sorted((name for name in names if name not in modules), key=lambda name: not package[name].is_function)
-    start = "# maskedbandits\n\nWhat `import maskedbandits as mb` gives, from its docstrings.\n\n"
-    pages = {"reference/index.md": start + "\n\n".join(f"::: maskedbandits.{name}" for name in things)}
-    for name in modules:
-        options = "    options:\n      show_root_heading: false\n"  # the page has a heading already
-        pages[f"reference/{name}.md"] = f"# maskedbandits.{name}\n\n::: maskedbandits.{name}\n{options}"
-    return pages
 
 
 def list_links(origin: str) -> Iterator[str]:
@@ -124,6 +154,8 @@ def site_path(path: str) -> str:
     """Return the place on the site of a path of the repository."""
     if path in ROOT_PAGES:
         return ROOT_PAGES[path]
+    if posixpath.dirname(path) == "examples/tutorials":
+        return f"tutorials/{posixpath.basename(path).removesuffix('.py')}.md"
     return path.removeprefix("docs/") if path.startswith("docs/") else f"source/{path}.md"
 
 

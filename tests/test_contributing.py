@@ -25,7 +25,7 @@ def rows() -> list[tuple[str, list[str]]]:
 @cache
 def files() -> frozenset[str]:
     """Return every path of the repository, with folders."""
-    folders = ("bench", "client", "docs", "experiments", "packaging", "scripts", "src", "tests")
+    folders = ("bench", "client", "docs", "examples", "experiments", "packaging", "scripts", "src", "tests")
     paths = [path for folder in folders for path in (ROOT / folder).rglob("*") if "node_modules" not in path.parts]
     return frozenset(f"/{path.relative_to(ROOT).as_posix()}" for path in [*paths, *ROOT.glob("*")])
 
