@@ -109,7 +109,7 @@ async def _serve(
             crowd = Crowd(ServiceClient(host, int(port)))
             await asyncio.to_thread(crowd.start)
             site.crowd = crowd
-            say(f"Simulated visitors arrive, 150 a second at each epsilon. The dashboard of the service: {site.service}/dashboard")
+            say(f"Simulated visitors arrive, 150 a second at each epsilon. Dashboard: {site.service}/dashboard")
             await _wait_for_end(server, crowd, process, seconds)
     finally:
         server.should_exit = True
