@@ -65,20 +65,22 @@ crash: $(VENV)/.test ## services and their database are killed under load, and e
 
 docs: $(VENV)/.test ## make the figures and tables of docs/ anew, half an hour
 	@$(BIN)/python -m docs.privacy
+	@$(BIN)/python -m docs.audit
 	@$(BIN)/python -m docs.privacy_officer
 	@$(BIN)/python -m docs.policies
-	@$(BIN)/python -m docs.planner
+	@$(BIN)/python -m docs.choose_epsilon
 	@$(BIN)/python -m docs.noise
-	@$(BIN)/python -m docs.context
+	@$(BIN)/python -m docs.private_groups
 	@$(BIN)/python -m docs.features
+	@$(BIN)/python -m docs.configuration
+	@$(BIN)/python -m docs.http_api
 	@$(BIN)/python -m docs.dashboard
 	@$(BIN)/python -m docs.demo
 	@$(BIN)/python -m docs.speed
-	@$(BIN)/python -m docs.experiments
 	@$(BIN)/python -m docs.quickstart
 	@$(BIN)/python -m docs.data
 	@$(BIN)/python -m docs.evaluation
-	@$(BIN)/python -m docs.evaluate
+	@$(BIN)/python -m docs.offline_evaluation
 	@$(BIN)/python -m docs.theory
 	@$(BIN)/python -m docs.reproduction
 

@@ -22,7 +22,7 @@ Floats = NDArray[np.float64]
 
 
 class Row(NamedTuple):
-    """Mean regret of each problem, of several policies on the same lots."""
+    """Mean regret of each problem, of several policies on the same random numbers."""
 
     size: float
     epsilon: float
@@ -88,7 +88,7 @@ def describe_results(problems: int, runs: int) -> str:
     """Return in words what is measured."""
     return (
         f"Mean regret after {HORIZON:,} steps, {ARMS} arms, {FEATURES} features; {problems} problems, {runs} runs of "
-        "each, all policies on the same lots; ± is a 95 % interval over problems."
+        "each, all policies on the same random numbers; ± is a 95 % interval over problems."
     )
 
 

@@ -25,6 +25,7 @@ HORIZONS = (10_000, 30_000, 100_000, 300_000, 1_000_000)
 COUNTS = (2, 5, 10, 20, 50)
 EPSILONS = (0.25, 0.5, 1.0, 2.0, math.inf)
 EXPECTED = {"T": 0.5, "L": 0.5, "1/s": 1.0}  # of the lower bound
+AXES = {"T": "horizon T", "L": "segments L", "1/s": "1/s, inverse slope of the mask"}
 FloatArray = NDArray[np.float64]
 
 
@@ -86,7 +87,7 @@ def draw(made: dict[str, tuple[list[float], FloatArray]], path: Path) -> None:
     from matplotlib.figure import Figure
     from matplotlib.ticker import NullFormatter, StrMethodFormatter
 
-    figure = Figure(figsize=(9, 3.2), layout="constrained")
+    figure = Figure(figsize=(9, 3.5), layout="constrained")
     panels = figure.subplots(1, len(made), sharey=True)
     for axes, (name, (values, lost)) in zip(panels, made.items(), strict=True):
         order = np.argsort(values)
@@ -94,16 +95,17 @@ def draw(made: dict[str, tuple[list[float], FloatArray]], path: Path) -> None:
         wide = 1.96 * lost.std(axis=1, ddof=1)[order] / math.sqrt(lost.shape[1])
         axes.errorbar(at, means, wide, color="#0072b2", marker="o", markersize=4, label="auto, mean and 95 % interval")
         rule = means[0] * (at / at[0]) ** EXPECTED[name]
-        axes.plot(at, rule, color="#d55e00", linestyle="--", label="as the lower bound grows")
-        axes.set(xscale="log", yscale="log", title=name)
-        axes.set_xticks(at, [_short(value) for value in at], rotation=30 if name == "T" else 0)
+        axes.plot(at, rule, color="#d55e00", linestyle="--", label="growth rate of the lower bound")
+        axes.set(xscale="log", yscale="log", xlabel=AXES[name])
+        axes.set_xticks(at, [f"{value:,.0f}" if value >= 10 else f"{value:.3g}" for value in at])
+        axes.tick_params(axis="x", labelsize=8)
         axes.xaxis.set_minor_formatter(NullFormatter())
         axes.set_yticks([300, 1000, 3000])
         axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,g}"))
         axes.yaxis.set_minor_formatter(NullFormatter())
         axes.spines[["top", "right"]].set_visible(False)
-    panels[0].set_ylabel("regret")
-    panels[0].legend(frameon=False, fontsize=8)
+    panels[0].set_ylabel("cumulative regret")
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside upper left", ncols=2, frameon=False)
     figure.savefig(path, dpi=150)
 
 

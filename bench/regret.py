@@ -220,22 +220,22 @@ def draw(rows: list[Row], path: Path) -> None:
     from matplotlib.figure import Figure
     from matplotlib.ticker import StrMethodFormatter
 
-    rows = sorted(rows, key=lambda row: row.means["abrupt"])
-    figure = Figure(figsize=(8, 0.45 * len(rows) + 1.4), layout="constrained")
+    rows = sorted(rows, key=lambda row: row.means["abrupt"], reverse=True)
+    figure = Figure(figsize=(8, 0.19 * len(rows) + 1.1), layout="constrained")
     axes = figure.add_subplot()
-    for height, row in enumerate(reversed(rows)):
+    for height, row in enumerate(rows):
         abrupt = list(row.ratios["abrupt"].values())
-        axes.scatter(abrupt, [height] * len(abrupt), s=14, color="#0072b2", alpha=0.35, linewidths=0)
-        mean = row.means["abrupt"]
-        axes.plot([mean] * 2, [height - 0.32, height + 0.32], color="#d55e00", linewidth=3)
-        axes.text(mean, height + 0.36, f"{mean:.2f}", ha="center", va="bottom", color="#d55e00", size=8)
+        axes.scatter(abrupt, [height] * len(abrupt), s=10, color="#0072b2", alpha=0.35, linewidths=0)
+        axes.plot([row.means["abrupt"]] * 2, [height - 0.36, height + 0.36], color="#d55e00", linewidth=3)
     axes.axvline(1.0, color="#444444", linewidth=1, linestyle="--")
-    axes.set_yticks(range(len(rows)), [row.policy for row in reversed(rows)])
+    names = [f"{row.policy}  {row.means['abrupt']:5.2f}" for row in rows]
+    axes.set_yticks(range(len(rows)), names, size=8)
+    axes.tick_params(axis="y", length=0)
     axes.set_xscale("log")
     axes.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
-    axes.set_ylim(-0.6, len(rows) - 0.1)
-    axes.set_xlabel("regret / regret of KLUCB-CF that is told every change")
-    axes.set_title("A dot is a problem, the bar the geometric mean; left is better", loc="left", size=10)
+    axes.set_ylim(-0.6, len(rows) - 0.4)
+    axes.set_xlabel(f"regret / regret of {REFERENCE}, which knows every change")
+    axes.set_title("Dots are problems, bars and numbers geometric means. Left is better.", loc="left", size=9)
     axes.spines[["top", "right", "left"]].set_visible(False)
     figure.savefig(path, dpi=150)
 
@@ -302,7 +302,7 @@ def untold_table(rows: list[Row]) -> str:
     """Return in Markdown how untuned policies compare, problem by problem, with the best of the others."""
     held = {row.policy: row for row in rows if row.policy in UNTOLD}
     lines = [
-        "| told nothing | on | to the oracle | worst | to the better rival | worst | 95 % / median, worst | above 2 |",
+        "| no tuning | on | to the oracle | worst | to the better rival | worst | 95 % / median, worst | above 2 |",
         "|---|---|--:|--:|--:|--:|--:|--:|",
     ]
     for row in held.values():

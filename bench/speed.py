@@ -241,7 +241,7 @@ def main() -> None:
         return
     _print_rates(rounds)
     _print_goals(rows)
-    _print_starts(starts)
+    print_starts(starts)
 
 
 def _print_rates(rounds: list[Rates]) -> None:
@@ -265,7 +265,8 @@ def _print_goals(rows: list[tuple[Goal, list[float]]]) -> None:
             print(f"{goal.title:48} {middle:10,.{digits}f} {spread:>20} {wanted:>10}  {verdict}")
 
 
-def _print_starts(starts: list[cold.Start]) -> None:
+def print_starts(starts: list[cold.Start]) -> None:
+    """Print the CPU time of cold starts beside their goals."""
     print(f"\n{'from nothing compiled':58} {'CPU seconds':>12} {'goal':>8}")
     for start in starts:
         verdict = "met" if start.seconds <= start.goal else "missed"

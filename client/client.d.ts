@@ -1,4 +1,4 @@
-/** The public interface of the browser's device; docs/client.md explains it. */
+/** The public interface of the browser's device; docs/browser_client.md explains it. */
 
 /** Where the device stores its data: `inBrowser()` by default. */
 export interface Store {

@@ -1,6 +1,6 @@
 /**
  * The device of one person in a browser: it asks which arm to show, masks the reward, and reports it later, at a random time.
- * This file is complete and imports nothing. docs/client.md explains how to put it on a page.
+ * This file is complete and imports nothing. docs/browser_client.md explains how to put it on a page.
  *
  *     decide()         checks the server's offer; pays for the report and promises it, or takes no part
  *     report(reward)   masks the reward; stores the masked answer, not the reward; sends nothing

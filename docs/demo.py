@@ -60,7 +60,7 @@ def picture() -> None:
             page.goto(found[0])
             page.locator("#noise i.one").first.wait_for(timeout=300_000)
             page.wait_for_timeout(WATCHED)
-            page.get_by_text("turns some answers").wait_for()
+            page.get_by_text("inverts some answers").wait_for()
             page.locator("#wire").get_by_text(re.compile('"bit":')).wait_for()
             page.screenshot(path=FIGURE)
             browser.close()

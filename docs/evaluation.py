@@ -1,7 +1,7 @@
-"""Writes the tables of docs/evaluation.md and draws its figure: `python -m docs.evaluation`.
+"""Writes the tables of docs/evaluation.md and draws its figures: `python -m docs.evaluation`.
 
-The experiments are run, or gone on with, in their usual places first, as `maskedbandits run` would; those on real data
-need `maskedbandits data get` of retail, movielens-100k and open-bandit-small before. With the names of blocks, such as
+The experiments are run, or resumed, in their usual places first, as `maskedbandits run` would. Those on real data
+require `maskedbandits data get` of retail, movielens-100k and open-bandit-small. With the names of blocks, such as
 `movielens`, it writes these alone.
 """
 
@@ -14,15 +14,59 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import EngFormatter, MaxNLocator
 
 from docs import blocks
-from docs.experiments import ROOT, results
-from maskedbandits import report
+from maskedbandits import data, experiments, report
 from maskedbandits.corruption import RandomizedResponse
+from maskedbandits.experiments.progress_bar import choose_watcher
 from maskedbandits.experiments.results import Cell, Results
+from maskedbandits.report import style
+from maskedbandits.report.summary import is_best, list_settings, pair_contexts
 
 PAGE = Path(__file__).with_suffix(".md")
-FIGURE = PAGE.parent / "figures" / "retail.png"
+ROOT = PAGE.parent.parent
+FIGURES = PAGE.parent / "figures"
+COPIED = {"paper": "regret.png", "context": "context.png"}  # by experiment, the figure that pages show
+ARM_COLOURS = ("#9b2226", "#588157", "#7f5539", "#6d597a", "#8d99ae")  # other colours than those of policies
+SHOWN_EPSILONS = (1.0, math.inf)  # in the figure of the shop
+
+
+def results(name: str, command: str) -> Results:
+    """Run what is missing of an experiment, and return all of it."""
+    experiment = experiments.load(ROOT / "experiments" / f"{name}.toml")
+    with choose_watcher(quiet=False) as watcher:
+        return experiments.run(experiment, ROOT / "results" / name, watcher, command=command)
+
+
+def format_with_window(cell: Cell, group: Sequence[Cell]) -> str:
+    """Return a cell's regret with its interval and its window, bold where it is the lowest."""
+    text = f"{cell.mean[-1]:,.0f} ± {cell.half_width[-1]:,.0f}"
+    window = "" if cell.window is None else f" (w = {cell.window:,})"
+    return (f"**{text}**" if is_best(cell, group) else text) + window
+
+
+def by_policy(made: Results) -> str:
+    """Return one problem's regret, a row for every epsilon and a column for every policy."""
+    ((_, groups),) = report.group_by_problem(made.cells)
+    policies = [cell.label.policy for cell in groups[0]]
+    rows = [
+        [group[0].label.setting.removeprefix("ε = "), *(format_with_window(cell, group) for cell in group)]
+        for group in groups
+    ]
+    lines = [["ε", *policies], ["--:"] * (len(policies) + 1), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def when_context_pays(made: Results) -> str:
+    """Return from how many visitors on context pays, a row for every problem and a column for every epsilon."""
+    found = pair_contexts(made.cells)
+    rows = [[problem, *(pair.verdict for pair in own)] for problem, own in found]
+    settings = list_settings(found)
+    lines = [["context pays from", *settings], ["---", *["--:"] * len(settings)], *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def of_problem(made: Results, problem: str) -> list[Cell]:
@@ -103,26 +147,67 @@ def of_nth(place: int) -> Callable[[Results], str]:
 
 # Each block of the page: the experiment that it shows, and what makes its table.
 TABLES: dict[str, tuple[str, Callable[[Results], str]]] = {
+    "paper": ("paper", by_policy),
+    "collapse": ("collapse", by_policy),
     "retail": ("retail", of_nth(0)),
     "retail-blind": ("retail", of_nth(1)),
     "movielens": ("control", of_nth(0)),
     "clicks": ("clicks", of_nth(0)),
     "changing": ("changing", by_problem),
     "drift": ("drift", by_problem),
+    "context": ("context", when_context_pays),
     "privacy": ("privacy", laws),
     "scaling": ("scaling", growth),
 }
 
 
+def draw_seasons(axes: Axes, table: data.Rounds) -> None:
+    """Draw the mean of each family of products in each month."""
+    middles = (table.starts + np.append(table.starts[1:], table.horizon)) / 2
+    for name, means, colour in zip(table.arms, table.means.T, ARM_COLOURS, strict=True):
+        axes.plot(middles, means, color=colour, linewidth=1.6, label=name)
+    axes.legend(ncols=3, loc="upper left", fontsize=8.5, handlelength=1.2, columnspacing=1.0, borderaxespad=0.0)
+    axes.set(title="Means by month", ylabel="share of invoices", ylim=(0, 0.75))
+
+
+def draw_retail(made: Results, path: Path) -> None:
+    """Draw the means of the shop's families once, and beside them the regret with privacy and without."""
+    table = data.load("retail")
+    if not isinstance(table, data.Rounds):
+        raise TypeError("expected rounds")
+    cells = of_problem(made, made.cells[0].label.problem)
+    looks = style.assign_looks([cell.label.policy for cell in cells])
+    with style.use_style():
+        figure = Figure(figsize=(10.8, 3.9), layout="constrained")
+        seasons, *panels = figure.subplots(1, 1 + len(SHOWN_EPSILONS))
+        draw_seasons(seasons, table)
+        for panel, epsilon in zip(panels, SHOWN_EPSILONS, strict=True):
+            group = [cell for cell in cells if cell.label.epsilon == epsilon]
+            for cell in group:
+                options = style.line_options(cell.label.policy, looks)
+                panel.plot(cell.outcome.times, cell.mean, **options)
+            panel.set(title=style.panel_title(group), ylabel="cumulative regret", ylim=(0, 7_500))
+            panel.yaxis.set_major_formatter(EngFormatter(sep=""))
+        for panel in (seasons, *panels):
+            panel.set(xlim=(0, table.horizon), xlabel="invoice")
+            panel.xaxis.set_major_locator(MaxNLocator(4))
+            panel.xaxis.set_major_formatter(EngFormatter(sep=""))
+        policies = list(looks)
+        style.add_legend(figure, "A shop's invoices, seasonal families", *style.legend_entries(policies, looks))
+        path.write_bytes(style.render(figure, "png"))
+
+
 def main() -> None:
-    """Write the tables into the page, and copy the figure."""
+    """Write the tables into the page, and draw the figures."""
     for name in sys.argv[1:] or TABLES:
         experiment, table = TABLES[name]
         made = results(experiment, f"maskedbandits run experiments/{experiment}.toml")
         blocks.fill(PAGE, {name: table(made)})
+        if name in COPIED:
+            report.write_report(made, ROOT / "results" / name)
+            shutil.copy(ROOT / "results" / name / "figures" / COPIED[name], FIGURES / COPIED[name])
         if name == "retail":
-            report.write_report(made, ROOT / "results" / "retail")
-            shutil.copy(ROOT / "results" / "retail" / "figures" / "seasonal-families-regret.png", FIGURE)
+            draw_retail(made, FIGURES / "retail.png")
 
 
 if __name__ == "__main__":

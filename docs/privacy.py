@@ -1,4 +1,4 @@
-"""Writes the tables of docs/privacy.md: `python -m docs.privacy`. All are computed, none is measured."""
+"""Write the tables of docs/privacy.md: `python -m docs.privacy`. All are computed, none is measured."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from maskedbandits._util.safe_text import percent as percent
 from maskedbandits.privacy import Randomizer
 from maskedbandits.privacy.audit import text
 from maskedbandits.privacy.audit.exhaustive import enumerate_words as count_all
-from maskedbandits.privacy.audit.statistics import allocate_error, find_smallest_excess
 from maskedbandits.privacy.exact import ExactEpsilon
 
 PAGE = Path(__file__).with_suffix(".md")
@@ -62,18 +61,6 @@ def exact() -> str:
     return "\n".join(f"    {line}" for line in ["$ maskedbandits audit --exact", *lines])
 
 
-def detectable_excess_table() -> str:
-    """Return the smallest excess of symmetric randomised response that an audit sees."""
-    trials = (10**4, 10**5, 10**6, 10**7)
-    level = allocate_error(0.99).known
-    heading = ["ε of randomised response", *(f"excess seen, {count:,} trials a bit" for count in trials)]
-    rows = []
-    for epsilon in ("0.1", "0.5", "1", "2", "4", "8"):
-        excesses = [find_smallest_excess(float(epsilon), count, level) for count in trials]
-        rows.append([epsilon, *("none" if excess is None else f"{excess:.4f}" for excess in excesses)])
-    return markdown(heading, rows)
-
-
 def groups() -> str:
     """Return what answers at several visits reveal of a group, at most: they add up."""
     epsilons = (Fraction(1, 10), Fraction(1, 2), Fraction(1))
@@ -97,7 +84,6 @@ TABLES = {
     "enumerated": run_exact_audit,
     "repeated": repeated_reports_table,
     "exact": exact,
-    "seen": detectable_excess_table,
 }
 
 

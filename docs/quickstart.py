@@ -1,6 +1,6 @@
 """Draws the result figure of the README: `python -m docs.quickstart`.
 
-The figure shows one row of the table that `python -m docs.experiments` writes. Nothing is simulated for it again.
+The figure shows one row of the table that `python -m docs.evaluation` writes. Nothing is simulated for it again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Writes the tables of docs/reproduction.md: `python -m docs.reproduction`.
+"""Write the tables of docs/reproduction.md: `python -m docs.reproduction`.
 
 The experiments are run, or resumed, in their usual places first, as `maskedbandits run` would. With the names of
 blocks, such as `ren2020`, it writes these alone.
@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from docs import blocks
-from docs.experiments import results
+from docs.evaluation import results
 from maskedbandits.experiments.results import Cell, Results
 
 PAGE = Path(__file__).with_suffix(".md")

@@ -1,4 +1,4 @@
-"""Writes the tables of docs/theory.md and draws its figure: `python -m docs.theory`, some minutes.
+"""Write the tables of docs/theory.md and draw its figure: `python -m docs.theory`, some minutes.
 
 Measured pulls against both bounds, windows against the best one, bounds where gaps differ, restarts by a test against
 their bound, and how the regret of `auto` grows.
@@ -15,7 +15,7 @@ import numpy as np
 from bench import gaps, growth
 from numpy.typing import NDArray
 
-from docs import blocks, context
+from docs import blocks, private_groups
 from maskedbandits import theory
 from maskedbandits.contextual import contextual_bound, make_contextual
 from maskedbandits.corruption import RandomizedResponse
@@ -255,7 +255,8 @@ def main() -> None:
     growth.draw(grown, GROWTH)
     tables = {"pulls": pulls_table(rows), "windows": windows_table(), "growth": growth.format_table(grown)}
     tables |= {"gaps": gaps.gaps_table(), "two thirds": gaps.two_thirds_table()}
-    blocks.fill(PAGE, {**tables, "alarms": alarms_table(), "visitors": context.naive(), "groups": groups_table()})
+    tables |= {"alarms": alarms_table(), "visitors": private_groups.naive(), "groups": groups_table()}
+    blocks.fill(PAGE, tables)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from helpers.private import live_state
 from maskedbandits import Policy, RandomizedResponse, make_policy
 from maskedbandits._numba.state import layout_of
 from maskedbandits.policies import serialization
@@ -95,10 +96,10 @@ def main(attempts: int, names: list[str]) -> None:
     refused = harmless = 0
     for name in names:
         policy = played(name)
-        for section, place in places(policy._state, rng):
+        for section, place in places(live_state(policy), rng):
             for _ in range(attempts):
                 other = copy.copy(policy)
-                value = change(other._state, section, place, rng)
+                value = change(live_state(other), section, place, rng)
                 try:
                     fine = survives(other)
                 except Exception as error:

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from fork_server import ForkServer
+from helpers.private import forget_shared_cap
 from maskedbandits.policies import KINDS
 from maskedbandits.policies.runtime import Entries
-from maskedbandits.privacy.ledger import storage
 
 pytest.register_assert_rewrite("browsers")  # a plugin whose marks are imported before pytest loads it
 
@@ -53,7 +53,7 @@ def _plain_kinds(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 @pytest.fixture(autouse=True)
 def _own_cap_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """Give each test its own cap for devices without a path, which share one in a process."""
-    monkeypatch.setattr(storage, "_SHARED", {})
+    forget_shared_cap(monkeypatch)
 
 
 @pytest.fixture(scope="session")

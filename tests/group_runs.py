@@ -16,7 +16,7 @@ from naive.groups import Pooled
 def naive_play(
     problem: ContextualProblem, grouping: Grouping, seed: int
 ) -> tuple[float, np.ndarray[Any, Any], list[float]]:
-    """One run of klucb-cf, as the simulator draws it: regret, pulls by group and arm, and the weights of the grains."""
+    """One run of klucb-cf, as the simulator draws it: regret, pulls by group and arm, and the weights of the levels."""
     lots = np.random.Generator(np.random.SFC64(np.random.SeedSequence(seed, spawn_key=(0,))))
     shares, (groups, arms) = problem.shares, problem.means.shape[1:]
     spans, sizes = iter([mask.slope for mask in grouping.masks]), grouping.sizes
@@ -33,10 +33,10 @@ def naive_play(
         means = problem.means[np.searchsorted(problem.starts, step, side="right") - 1]
         group = int(np.searchsorted(np.cumsum(shares)[:-1], lots.random(), side="right"))
         decides = twin.drawn(lots)
-        grain = twin.listening(decides, lots)
-        visited, kind, many = grouping.parts[grain, group], grouping.kinds[grain], sizes[grain]
+        level = twin.listening(decides, lots)
+        visited, kind, many = grouping.parts[level, group], grouping.kinds[level], sizes[level]
         slope = masks.slope(kind, grouping.epsilon, many)
-        table = twin.decided(decides, grain)
+        table = twin.decided(decides, level)
         mean = means[group, table[visited]]
         regret += means[group].max() - mean
         pulls[group, table[visited]] += 1
@@ -44,14 +44,14 @@ def naive_play(
             own = float(lots.random() < 0.5 + slope * (mean - 0.5))
             coins = int(lots.bit_generator.random_raw())
             bits = [own if part == visited else float(coins >> part & 1) for part in range(many)]
-            twin.take_in_bit(grain, slope, table, bits)
+            twin.take_in_bit(level, slope, table, bits)
             continue
         draw = lots.random()
         if draw < slope:
-            twin.take_in_one(grain, visited, table[visited], float(lots.random() < mean))
+            twin.take_in_one(level, visited, table[visited], float(lots.random() < mean))
         else:
             place = int((draw - slope) / (1 - slope) * 2 * many)
-            twin.take_in_one(grain, place >> 1, table[place >> 1], float(place & 1))
+            twin.take_in_one(level, place >> 1, table[place >> 1], float(place & 1))
     return regret, pulls, twin.weights
 
 

@@ -88,7 +88,7 @@ def test_scale_of_regret_is_minimax(epsilon: float, slope: float) -> None:
 
 
 def test_drift_has_as_many_segments_as_oracle_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(regret, "_rhythm", lambda problem: [0, 250, 500, 750])
+    monkeypatch.setattr(regret, "RHYTHMS", (4,))
     problem = Problem([[0.1, 0.9]] * 20, range(0, 1000, 50), 1000, RandomizedResponse.from_epsilon(math.inf))
     assert regret.scale_of(problem) == pytest.approx(math.sqrt(2 * 4 * 1000))
 
@@ -251,7 +251,7 @@ def test_every_goal_has_a_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_cold_start_report_has_goals(capsys: pytest.CaptureFixture[str]) -> None:
-    speed._print_starts([cold.Start("one", 1.5, 2.0), cold.Start("other", 12.0, 10.0)])
+    speed.print_starts([cold.Start("one", 1.5, 2.0), cold.Start("other", 12.0, 10.0)])
     lines = [line.split() for line in capsys.readouterr().out.splitlines()[-2:]]
     assert lines == [["one", "1.5", "<=", "2", "met"], ["other", "12.0", "<=", "10", "missed"]]
 

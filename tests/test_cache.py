@@ -15,6 +15,7 @@ import pytest
 from numba.core import caching
 
 from fork_server import ForkServer
+from helpers.private import hear_messages
 from maskedbandits._numba import cache
 from maskedbandits.fingerprint import MACHINE_CODE, package, package_key
 
@@ -300,10 +301,8 @@ def test_without_source_files_nothing_is_stored(tmp_path: Path, run: Run) -> Non
 
 
 def test_code_compiled_after_an_edit_is_not_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    said: list[str] = []
+    said = hear_messages(monkeypatch)
     monkeypatch.setattr(cache, "_kernels", [])  # else those of this process would no longer be stored
-    monkeypatch.setattr(cache, "_said", set())
-    monkeypatch.setattr(cache, "_listener", said.append)
     monkeypatch.setattr(package, "first_hash", lambda use: "before the edit")
     files: Any = cache.KernelFiles
     for kind in ("klucb", "ts"):

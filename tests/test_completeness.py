@@ -13,7 +13,7 @@ import pytest
 from scripts import reference
 
 from maskedbandits.data.catalogue import DATA_SETS
-from maskedbandits.experiments import problem_spec
+from maskedbandits.experiments import config, policy_spec, problem_spec
 from maskedbandits.experiments.toml_table import Key
 from maskedbandits.policies import kind_of, names
 from maskedbandits.service.app import OPERATIONS
@@ -53,17 +53,17 @@ def test_every_command_and_flag_is_described(words: str) -> None:
 
 
 def test_every_experiment_key_is_described() -> None:
-    described: dict[str, Key] = {**reference.TOP_KEYS, **reference.COMMON_KEYS, **reference.MEANINGS}
-    assert set(problem_spec.KEYS) == set(reference.MEANINGS)
+    described: dict[str, Key] = {**config.TOP_KEYS, **policy_spec.COMMON_KEYS, **problem_spec.MEANINGS}
+    assert set(problem_spec.KEYS) == set(problem_spec.MEANINGS)
     for name, key in described.items():
         assert key.kind, name
         assert key.meaning, name
         assert find_row("reference/experiment_keys.md", name)
 
 
-@pytest.mark.parametrize("name", reference.ALL_GENERATORS)
+@pytest.mark.parametrize("name", problem_spec.ALL_GENERATORS)
 def test_every_generator_parameter_is_described(name: str) -> None:
-    arguments = reference.list_arguments(reference.ALL_GENERATORS[name])
+    arguments = reference.list_arguments(problem_spec.ALL_GENERATORS[name])
     assert [key for key, text in arguments.items() if not text] == []
 
 

@@ -17,7 +17,7 @@ from maskedbandits import policies
 PACKAGE = Path(maskedbandits.__file__).parent
 # Methods that the package itself calls.
 INTERNAL_METHODS = {
-    "Contextual": {"for_simulation", "fresh_grains", "note", "restore", "snapshot", "take_in"},
+    "Contextual": {"for_simulation", "fresh_levels", "note", "restore", "snapshot", "take_in"},
     "Featured": {"for_simulation"},
     "Policy": {"for_log", "for_simulation", "snapshot"},
     "planner.PlanInputs": {
@@ -40,6 +40,7 @@ RETURNED_CLASSES = {
     "privacy.audit.Findings",
     "privacy.audit.GroupFindings",
 }
+MODULES_WITH_EXAMPLES = ("device.", "privacy.", "theory.")
 PUBLIC_MODULES = ("data", "device", "planner", "privacy", "privacy.audit", "problems", "testing", "theory")
 
 
@@ -103,3 +104,10 @@ def test_public_classes_describe_their_parameters() -> None:
             text = f"{inspect.getdoc(value)} {value.__init__.__doc__}"
             missing += [f"{name}: {one}" for one in list_parameters(value) if one not in text]
     assert missing == []
+
+
+def test_public_names_of_privacy_and_theory_show_examples() -> None:
+    named = [*list_public_names(), *list_public_functions()]
+    texts = {name: inspect.getdoc(value) or "" for name, value in named if name.startswith(MODULES_WITH_EXAMPLES)}
+    assert len(texts) > 60
+    assert [name for name, text in texts.items() if ">>> " not in text] == []

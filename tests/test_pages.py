@@ -31,7 +31,9 @@ def spread(ratios: list[float], low: str, high: str) -> str:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_blocks_are_written_by_script_of_their_page(page: Path) -> None:
-    commands = MARK.findall(page.read_text(encoding="utf-8"))
+    text = page.read_text(encoding="utf-8")
+    commands = MARK.findall(text)
+    assert text.count(blocks.END) == len(commands)
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     for command in commands:
         assert command.startswith(f"python -m docs.{page.stem}")
@@ -121,16 +123,16 @@ def test_policies_page_claims_about_auto() -> None:
     assert f"{number(table['auto'][1]):.2f} and {number(long['auto'][1]):.2f} times" in text
 
 
-def test_experiments_page_claims_about_auto() -> None:
-    table = {row[0]: row for row in rows("experiments.md", "paper")}
-    text = " ".join((ROOT / "docs" / "experiments.md").read_text(encoding="utf-8").split())
+def test_evaluation_page_claims_about_auto() -> None:
+    table = {row[0]: row for row in rows("evaluation.md", "paper")}
+    text = " ".join((ROOT / "docs" / "evaluation.md").read_text(encoding="utf-8").split())
     more = {epsilon: round(100 * (number(row[4]) / number(row[2]) - 1)) for epsilon, row in table.items()}
     assert f"`auto` loses {min(more.values())} to {max(more.values())} % more in the mean of 100 runs" in text
     assert more["0.5"] == min(more.values())
 
 
 def test_planner_example_is_consistent() -> None:
-    page = ROOT / "docs" / "planner.md"
+    page = ROOT / "docs" / "choose_epsilon.md"
     shown = " ".join(blocks.read(page, "example").split())
     patterns = r"Simulated in (\d+) worlds", r"Take ε = (\S+):", r"000 people, (\S+ % \([^)]*\)) of the gain"
     [worlds], [advised], [cost] = (re.findall(pattern, shown) for pattern in patterns)
@@ -143,7 +145,7 @@ def test_planner_example_is_consistent() -> None:
 
 @pytest.mark.slow
 def test_planner_example_matches_command() -> None:
-    from docs import planner as page
+    from docs import choose_epsilon as page
 
     from maskedbandits.planner import plan
 
@@ -162,15 +164,15 @@ def test_noise_table_matches_code() -> None:
 
 
 @pytest.mark.parametrize("which", ["visitors", "naive", "switch"])
-def test_context_tables_match_code(which: str) -> None:
-    from docs import context as page
+def test_private_groups_tables_match_code(which: str) -> None:
+    from docs import private_groups as page
 
     assert blocks.read(page.PAGE, which) == page.TABLES[which]()
 
 
-def test_context_page_claims_about_wrong_shares() -> None:
+def test_private_groups_page_claims_about_wrong_shares() -> None:
     """Intervals overlap in every row; policies that compare arms alone choose the same, unless groups are pooled."""
-    table = {cells[0]: cells[1:] for cells in rows("context.md", "shares")}
+    table = {cells[0]: cells[1:] for cells in rows("private_groups.md", "shares")}
     for cells in table.values():
         ends = [(number(cell) - half, number(cell) + half) for cell in cells for half in [number(cell.split("± ")[1])]]
         assert max(low for low, _ in ends) < min(high for _, high in ends)
@@ -179,14 +181,14 @@ def test_context_page_claims_about_wrong_shares() -> None:
         assert len(set(table[f"`{name}`"])) == 3
 
 
-def test_context_page_peer_noise_matches_code() -> None:
-    from docs import context as page
+def test_private_groups_page_peer_noise_matches_code() -> None:
+    from docs import private_groups as page
 
     assert blocks.read(page.PAGE, "noise") == page.noise()
 
 
-def test_context_page_claims_about_trees() -> None:
-    played = [cells for cells in rows("context.md", "partitions") if cells[1]]
+def test_private_groups_page_claims_about_trees() -> None:
+    played = [cells for cells in rows("private_groups.md", "partitions") if cells[1]]
     assert len(played) == 40
     lost = np.array([[number(cell) for cell in cells[3:9]] for cells in played])
     worst = (lost / lost[:, :5].min(axis=1)[:, None]).max(axis=0)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
+from helpers.private import live_state
 from maskedbandits import Policy, RandomizedResponse, make_policy
 from maskedbandits.math import beta
 from maskedbandits.policies import auto
@@ -37,9 +38,9 @@ def feedbacks(most: int) -> st.SearchStrategy[list[float]]:
 def lending(policy: Policy, lots: np.random.Generator) -> Iterator[None]:
     """Let a policy draw from numpy's generator."""
     state: Any = lots.bit_generator.state
-    policy._state.rng[:] = state["state"]["state"]
+    live_state(policy).rng[:] = state["state"]["state"]
     yield
-    state["state"]["state"] = policy._state.rng.copy()
+    state["state"]["state"] = live_state(policy).rng.copy()
     lots.bit_generator.state = state
 
 
@@ -93,7 +94,7 @@ def play_both(
 
 def planned_look(policy: Policy) -> int | None:
     """Return the arm that the plan looks at now, whatever its index; test_restarts_detected.py checks the plan."""
-    scalars = policy._state.scalars[0]
+    scalars = live_state(policy).scalars[0]
     if "explore_at" not in scalars.dtype.names:
         return None
     return int(scalars.explore_arm) if scalars.exploration > 0 and scalars.time >= scalars.explore_at else None

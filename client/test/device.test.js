@@ -383,7 +383,7 @@ test("proveIt sees a fault of what reports are drawn with", async (t) => {
 });
 
 test("the lines for Node run, and without a store nobody takes part", async (t) => {
-  const page = readFileSync(new URL("../../docs/client.md", import.meta.url), "utf8");
+  const page = readFileSync(new URL("../../docs/browser_client.md", import.meta.url), "utf8");
   const [[, lines]] = page.matchAll(/^```js\n(.*?)^```/gms);
   const world = new World();
   let send;

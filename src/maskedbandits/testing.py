@@ -478,7 +478,7 @@ def explain_compiler(error: Exception) -> str:
     """Return the line of a compiler's error that says what is wrong."""
     lines = [" ".join(line.split()) for line in str(error).splitlines()]
     words = [line for line in lines if line and not line.startswith(("Failed in", "During:", "-", "File", "^"))]
-    return f"{words[0] if words else type(error).__name__}; see docs/extending.md for what kernels may use"
+    return f"{words[0] if words else type(error).__name__}; see docs/write_policy.md for what kernels may use"
 
 
 def check_copies(subject: CompiledSubject) -> None:

@@ -80,19 +80,19 @@ def test_many_cells_are_drawn_only_on_request(tmp_path: Path, monkeypatch: pytes
     saved(tmp_path, results(epsilons=(1.0, 2.0), problems=("one", "two")), 8)
     unasked = call("report", tmp_path)
     assert unasked.exit_code == 0, unasked.output
-    assert unasked.stdout.startswith("2 policies on 2 problems, at ε = 1 and 2, 8 runs of each. Lost least, of 4")
+    assert unasked.stdout.startswith("2 policies on 2 problems, at ε = 1 and 2, 8 runs of each. Lowest regret in 4")
     assert unasked.stdout.splitlines()[-1].startswith("Figures: none for so many cells; `maskedbandits report ")
     assert list((tmp_path / "figures").iterdir()) == []
     page = (tmp_path / "index.html").read_text(encoding="utf-8")
     assert "Without the figures of 2 of 2 problems" in page
-    assert page.count("<tbody>") == 3  # of both problems, and of the seeds
+    assert page.count("<tbody>") == 5  # two of each problem, and one of the seeds
     asked = call("report", tmp_path, "--problem", "two")
     assert "two: 1,000 steps" in asked.stdout
     assert "one: 1,000 steps" not in asked.stdout
     assert {path.name.split("-")[0] for path in (tmp_path / "figures").iterdir()} == {"two"}
     page = (tmp_path / "index.html").read_text(encoding="utf-8")
     assert "Without the figures of 1 of 2 problems" in page
-    assert page.count("<tbody>") == 3
+    assert page.count("<tbody>") == 5
 
 
 def test_problem_option_shows_one_problem(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

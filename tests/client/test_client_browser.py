@@ -189,7 +189,7 @@ def wait_until_compiled(site: Site) -> None:
 
 
 def test_documented_snippet_works(site: Site, service: Running) -> None:
-    text = (Path(__file__).parents[2] / "docs" / "client.md").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[2] / "docs" / "browser_client.md").read_text(encoding="utf-8")
     (lines,) = re.findall(r"^<!-- run -->\n```html\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
     assert lines.count("\n") <= 10
     arms = [{"name": "question", "payload": {"title": "Why wait?"}}]

@@ -289,7 +289,7 @@ def test_every_option_is_documented_once() -> None:
     types = (CLIENT / "client.d.ts").read_text(encoding="utf-8")
     (options,) = re.findall(r"interface DeviceOptions \{\n(.*?)^\}", types, re.DOTALL | re.MULTILINE)
     names = re.findall(r"^  (\w+)\??:", options, re.MULTILINE)
-    page = (CLIENT.parent / "docs" / "client.md").read_text(encoding="utf-8")
+    page = (CLIENT.parent / "docs" / "browser_client.md").read_text(encoding="utf-8")
     table = page.partition("| option |")[2].partition("\n\n")[0]
     assert sorted(re.findall(r"^\| `(\w+)`", table, re.MULTILINE)) == sorted(names)
     assert len(names) == 12

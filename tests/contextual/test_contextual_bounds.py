@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from docs import context as page
+from docs import private_groups as page
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from helpers.private import live_levels, part_policies
 from maskedbandits import load_contextual, make_contextual, make_policy
 from maskedbandits.contextual import masks, serialization
 from maskedbandits.contextual import policy as contextual
@@ -60,35 +61,35 @@ def answered(policy: contextual.Contextual, many: int, seed: int = 1) -> list[tu
 @pytest.mark.parametrize("name", ["klucb-cf", "auto"])
 @pytest.mark.parametrize("kind", masks.KINDS)
 def test_answers_of_other_epsilons_equal_twin(kind: str, name: str) -> None:
-    """Beside policies that are fed by hand, and grains that are worked out from all that was seen."""
+    """Beside policies that are fed by hand, and levels that are worked out from all that was seen."""
     policy = made(kind, name)
-    slopes = [[mask.slope for mask in masks.masks(own, 2.0, np.array(shares))] for own, shares in _grains(kind)]
+    slopes = [[mask.slope for mask in masks.masks(own, 2.0, np.array(shares))] for own, shares in _levels(kind)]
     twin = Pooled([[0, 0, 0], [0, 1, 2]], SHARES, slopes, lambda slope: Alone(name, slope, 2), 2)
     for question, answer in answered(policy, 150):
-        assert question.grain is not None
-        own, shares = _grains(kind)[question.grain]
+        assert question.level is not None
+        own, shares = _levels(kind)[question.level]
         other = None if question.epsilon == 2 else [2 * half for half in _halves(own, question.epsilon, shares)]
-        table = [question.table[0]] if question.grain == 0 else list(question.table)
+        table = [question.table[0]] if question.level == 0 else list(question.table)
         if question.signs is not None:
             collected = [
-                float(answer ^ sign) for sign in (question.signs[:1] if question.grain == 0 else question.signs)
+                float(answer ^ sign) for sign in (question.signs[:1] if question.level == 0 else question.signs)
             ]
-            twin.take_in_bit(question.grain, masks.slope(own, float(question.epsilon), 3), table, collected, other)
+            twin.take_in_bit(question.level, masks.slope(own, float(question.epsilon), 3), table, collected, other)
         else:
             named = answer >> 1
             twin.take_in_one(
-                question.grain, named, table[named], float(answer & 1), None if other is None else other[named]
+                question.level, named, table[named], float(answer & 1), None if other is None else other[named]
             )
     expected = [each.policy for row in twin.policies for each in row]
-    for part, alone in zip(policy._policies, expected, strict=True):
+    for part, alone in zip(part_policies(policy), expected, strict=True):
         assert (part.observations, part.alarms) == (alone.observations, alone.alarms)
         assert part.estimates() == pytest.approx(alone.estimates(), nan_ok=True)
         assert part.indices() == pytest.approx(alone.indices())
-    assert policy._grains.weights == pytest.approx(np.array(twin.weights), abs=1e-9)
+    assert live_levels(policy).weights == pytest.approx(np.array(twin.weights), abs=1e-9)
     assert policy.observations == 150
 
 
-def _grains(kind: str) -> list[tuple[str, list[float]]]:
+def _levels(kind: str) -> list[tuple[str, list[float]]]:
     return [(masks.BIT, [1.0]), (kind, SHARES)]
 
 
@@ -137,7 +138,7 @@ def test_arms_change_in_every_group(kind: str, tmp_path: Path) -> None:
     policy.retire(0)
     assert not any(0 in policy.ask().table for _ in range(30))
     answered(policy, 20, seed=3)
-    late = Question([0, 0, 0], [0, 0, 0] if kind == masks.BIT else None, Fraction(2), grain=1)
+    late = Question([0, 0, 0], [0, 0, 0] if kind == masks.BIT else None, Fraction(2), level=1)
     policy.observe(late, 1)  # what was asked before
     copies = [copy.copy(policy), copy.deepcopy(policy), pickle.loads(pickle.dumps(policy))]  # noqa: S301 -- our own
     for again in (*copies, serialization.loads(serialization.dumps(policy))):
@@ -175,16 +176,17 @@ def test_copy_is_independent_and_asks_alike(twin_of: Any) -> None:
 
 def test_pending_is_counted_by_part_and_arm() -> None:
     policy = made()
-    grain, table = policy.draw()
+    level, table = policy.draw()
     assert policy.pending.sum() == 0
-    policy.note(grain, table, 2)
+    policy.note(level, table, 2)
     assert policy.pending.sum() == 2 * table.size
-    policy.note(grain, table, -5)  # not less than nothing
+    policy.note(level, table, -5)  # not less than nothing
     assert policy.pending.sum() == 0
     counts = np.arange(8).reshape(4, 2)
     policy.await_exactly(counts)
     assert np.array_equal(policy.pending, counts)
-    assert [int(own._state.scalars[0].pending_total) for own in policy._policies] == counts.sum(axis=1).tolist()
+    state, _, _ = policy.snapshot()
+    assert state.scalars["pending_total"].tolist() == counts.sum(axis=1).tolist()
 
 
 def test_answers_of_all_epsilons_reveal_shares() -> None:

@@ -55,14 +55,14 @@ def swapped(arrays: Arrays) -> Arrays:
         (lambda arrays: with_about(arrays, tree=True), "do not fit together"),
         (lambda arrays: with_about(arrays, shares=[0.3, 0.2, 0.5]), "do not fit together"),
         (lambda arrays: with_about(arrays, shares=None), "do not fit together"),
-        (lambda arrays: with_about(arrays, parts=[[0, 0, 1], [0, 1, 2]]), "does not hold as many policies"),
+        (lambda arrays: with_about(arrays, parts=[[0, 0, 1], [0, 1, 2]]), "not.* as many policies"),
         (lambda arrays: with_about(arrays, format=3), "saved in another format"),
         (lambda arrays: with_about(arrays, policy={"format": 1}), "saved in another format"),
         (lambda arrays: with_about(arrays, policy=7), "saved in another format"),
         (swapped, "do not fit together"),
-        (lambda arrays: {**arrays, "ints": np.zeros(1 << 20, dtype=np.int64)}, "more in it than its description says"),
+        (lambda arrays: {**arrays, "ints": np.zeros(1 << 20, dtype=np.int64)}, "more.*than its description"),
         (lambda arrays: {**arrays, "ints": arrays["ints"][:-1]}, "the lengths disagree"),
-        (lambda arrays: {**arrays, "named": np.zeros(1 << 24, dtype=np.int64)}, "more in it than its description says"),
+        (lambda arrays: {**arrays, "named": np.zeros(1 << 24, dtype=np.int64)}, "more.*than its description"),
     ],
 )
 def test_contradictory_file_is_refused(change: Callable[[Arrays], Arrays], complaint: str, tmp_path: Path) -> None:

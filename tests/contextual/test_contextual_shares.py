@@ -22,9 +22,9 @@ MEANS = [[0.9, 0.2]] * 3
 def lived(policy: Contextual, visitors: int, shares: list[float], means: list[list[float]], *other: Fraction) -> None:
     """Let visitors of groups of these shares answer with a fixed seed, each arm as often as the other."""
     rng, collected = np.random.default_rng(1), []
-    grain = policy.grouping.finest
+    level = policy.grouping.finest
     epsilons = itertools.cycle(other or (policy.epsilon,))
-    asked = [policy.question(grain, np.full(policy.groups, arm), policy.signs(grain)) for arm in range(2)]
+    asked = [policy.question(level, np.full(policy.groups, arm), policy.signs(level)) for arm in range(2)]
     questions = {
         (arm, epsilon): replace(asked[arm], epsilon=epsilon)
         for arm in range(2)
@@ -91,11 +91,11 @@ def test_bits_reveal_no_shares() -> None:
     tree = make_contextual("klucb-cf", partition=Partition.tree(axes=1, depth=2), arms=2, epsilon=6)
     shares = np.array([0.4, 0.3, 0.2, 0.1])
     collected = make_contextual("klucb-cf", partition=Partition.tree(axes=1, depth=2), arms=2, epsilon=6, shares=shares)
-    for grain in range(3):
+    for level in range(3):
         masks = [[mask.slope for mask in each.grouping.masks] for each in (tree, collected)]
-        cut = slice(*tree.grouping.firsts[grain : grain + 2])
+        cut = slice(*tree.grouping.firsts[level : level + 2])
         ratio = np.array(masks[1][cut]) / masks[0][cut]
-        assert shares_module.slope_factors(tree.grouping, grain, shares) == pytest.approx(ratio)
+        assert shares_module.slope_factors(tree.grouping, level, shares) == pytest.approx(ratio)
 
 
 def test_contamination_uses_revealed_shares() -> None:

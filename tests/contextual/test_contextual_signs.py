@@ -15,21 +15,21 @@ from maskedbandits.privacy import Partition
 MANY = 8000
 
 
-def asked(policy: Contextual, grain: int, many: int = MANY) -> np.ndarray[Any, Any]:
-    """The signs of questions at a grain, a row for each."""
-    return np.array([policy.signs(grain) for _ in range(many)])
+def asked(policy: Contextual, level: int, many: int = MANY) -> np.ndarray[Any, Any]:
+    """The signs of questions at a level, a row for each."""
+    return np.array([policy.signs(level) for _ in range(many)])
 
 
 @pytest.mark.parametrize("seed", [None, 3])
-@pytest.mark.parametrize("grain", [0, 1, 2])
-def test_signs_are_fair_and_independent(seed: int | None, grain: int) -> None:
+@pytest.mark.parametrize("level", [0, 1, 2])
+def test_signs_are_fair_and_independent(seed: int | None, level: int) -> None:
     """Of each part, of pairs of parts, and of a question and the next ones, by 8,000 questions.
 
     A share of 1/2 is off by 0.04, seven deviations, less than once in 10^11 times; some 60 are looked at.
     """
     tree = Partition.tree(axes=1, depth=2)
     policy = make_contextual("klucb-cf", partition=tree, arms=2, epsilon=1, answers="bit", seed=seed)
-    found = asked(policy, grain)
+    found = asked(policy, level)
     assert set(np.unique(found)) == {0, 1}
     parts = range(found.shape[1])
     looked = [found[:, part] for part in parts]
@@ -44,7 +44,7 @@ def test_signs_are_fair_and_independent(seed: int | None, grain: int) -> None:
 
 @pytest.mark.plain
 def test_signs_do_not_depend_on_table() -> None:
-    """Of two policies with one seed, one learns: tables differ, and signs of questions at one grain do not."""
+    """Of two policies with one seed, one learns: tables differ, and signs of questions at one level do not."""
     one, other = (
         make_contextual("klucb-cf", groups=3, arms=3, epsilon=2, pool=False, answers="bit", seed=5) for _ in "12"
     )
@@ -66,7 +66,7 @@ def test_pooled_questions_draw_one_sign_each() -> None:
         question = policy.ask()
         policy.expire(question)
         assert question.signs is not None
-        if question.grain == 0:
+        if question.level == 0:
             assert len(set(question.signs)) == 1
             signs.append(question.signs[0])
     assert len(signs) > 100

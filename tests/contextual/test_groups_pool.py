@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from group_runs import answer_of, lived, same_lots
+from helpers.private import live_levels, live_state, part_policies
 from maskedbandits import ContextualProblem, load_contextual, make_contextual, simulate
 from maskedbandits.contextual import masks
 from maskedbandits.corruption import RandomizedResponse
@@ -34,20 +35,20 @@ def test_pooled_policy_equals_twin(kind: str) -> None:
         lambda slope: Twin([RandomizedResponse(0.5 + slope / 2, 0.5 + slope / 2)] * 2, "klucb"),
         2,
     )
-    lots, answers = same_lots(policy._state.rng[:4]), np.random.default_rng(1)
+    lots, answers = same_lots(live_state(policy).rng[:4]), np.random.default_rng(1)
     for _ in range(150):
-        question, grain = policy.ask(), twin.drawn(lots)
-        table = [own.choose() for own in twin.policies[grain]]
-        assert (question.grain, question.table) == (grain, tuple(table[part] for part in twin.parts[grain]))
+        question, level = policy.ask(), twin.drawn(lots)
+        table = [own.choose() for own in twin.policies[level]]
+        assert (question.level, question.table) == (level, tuple(table[part] for part in twin.parts[level]))
         answer = int(answers.integers(question.answers))
         policy.observe(question, answer)
         if question.signs is None:
-            twin.take_in_one(grain, answer >> 1, table[answer >> 1], float(answer & 1))
+            twin.take_in_one(level, answer >> 1, table[answer >> 1], float(answer & 1))
         else:
-            signs = [question.signs[twin.parts[grain].index(part)] for part in range(len(table))]
+            signs = [question.signs[twin.parts[level].index(part)] for part in range(len(table))]
             feedbacks = [float(answer ^ sign) for sign in signs]
-            twin.take_in_bit(grain, masks.slope(masks.BIT, 2.0, 3), table, feedbacks)
-        assert policy._grains.weights == pytest.approx(twin.weights, abs=1e-9)
+            twin.take_in_bit(level, masks.slope(masks.BIT, 2.0, 3), table, feedbacks)
+        assert live_levels(policy).weights == pytest.approx(twin.weights, abs=1e-9)
 
 
 @pytest.mark.parametrize("epsilon", [1.5, 6])
@@ -71,7 +72,7 @@ def test_similar_groups_are_asked_as_one() -> None:
     policy = make_contextual("auto", groups=5, arms=2, epsilon=1.5, seed=1)
     asked = lived(policy, ALIKE, 6000)
     assert policy.pooled > 0.8
-    as_one = sum(question.grain == 0 for question in asked[-1000:])
+    as_one = sum(question.level == 0 for question in asked[-1000:])
     assert 800 < as_one < 1000  # the others see whether groups differ by now
 
 
@@ -80,9 +81,9 @@ def test_pooled_estimates_are_of_all_groups() -> None:
     """Intervals are by what a group alone was asked, so that they hold for one that differs."""
     policy = make_contextual("klucb-cf", groups=5, arms=2, epsilon=2, shares=[0.2] * 5, pool=True, seed=1)
     lived(policy, ALIKE, 300)
-    everybody, each = policy._policies[0], policy.by_group
+    everybody, each = part_policies(policy)[0], policy.by_group
     for weights, telling in (([0.0, -3.0], [everybody] * 5), ([-3.0, 0.0], each)):
-        policy._grains.weights[:] = weights
+        live_levels(policy).weights[:] = weights
         assert np.array_equal(policy.estimates(), [own.estimates() for own in telling], equal_nan=True)
         assert np.array_equal(policy.suspects(), [own.suspects() for own in telling])
         assert np.array_equal(policy.intervals(), [own.intervals() for own in each])
@@ -97,7 +98,7 @@ def test_intervals_hold_for_slightly_differing_groups() -> None:
     assert policy.pooled > 0.5
     low, high = np.moveaxis(policy.intervals(), 2, 0)
     assert np.all((low <= means) & (high >= means))
-    low, high = policy._policies[0].intervals().T
+    low, high = part_policies(policy)[0].intervals().T
     assert low[0] > 0.8  # of everybody, and not of the last group
 
 
@@ -122,7 +123,7 @@ def test_saved_policy_remembers_pooling(tmp_path: Path) -> None:
     policy.save(tmp_path / "policy")
     again = load_contextual(tmp_path / "policy")
     assert 0 < again.pooled == policy.pooled
-    assert np.array_equal(again._grains.weights, policy._grains.weights)
+    assert again.fold_digest() == policy.fold_digest()
     assert np.array_equal(again.estimates(), policy.estimates(), equal_nan=True)
     assert make_contextual("klucb-cf", groups=2, arms=2, epsilon=6, pool=False).pooled == 0
 
@@ -132,13 +133,13 @@ def test_bits_are_pooled_by_default() -> None:
     assert make_contextual("klucb-cf", groups=5, arms=2, epsilon=4).pooled == 0
 
 
-def test_question_that_fits_no_grain_is_refused() -> None:
+def test_question_that_fits_no_level_is_refused() -> None:
     policy = make_contextual("klucb-cf", groups=2, arms=2, epsilon=1)
-    for odd in (Question([0, 1], [0, 0], policy.epsilon, grain=0), Question([0, 0], [0, 1], policy.epsilon, grain=0)):
+    for odd in (Question([0, 1], [0, 0], policy.epsilon, level=0), Question([0, 0], [0, 1], policy.epsilon, level=0)):
         with pytest.raises(UserError, match="question"):
             policy.observe(odd, 0)
     with pytest.raises(UserError, match="question"):
-        policy.observe(Question([0, 0], [0, 0], policy.epsilon, grain=2), 0)
+        policy.observe(Question([0, 0], [0, 0], policy.epsilon, level=2), 0)
 
 
 def test_question_can_be_rebuilt() -> None:
@@ -156,24 +157,24 @@ def test_question_can_be_rebuilt() -> None:
     assert all(policy.pending.sum() == 0 for policy in policies)
 
 
-def test_question_without_grain() -> None:
+def test_question_without_level() -> None:
     """It is taken if it can have been asked at one alone, and else refused: a guess would teach the wrong policies."""
     policy = make_contextual("klucb-cf", groups=3, arms=2, epsilon=1, seed=1)
     asked = policy.ask()
-    assert asked.grain == 0
-    with pytest.raises(UserError, match="grain"):
+    assert asked.level == 0
+    with pytest.raises(UserError, match="level"):
         policy.observe(Question(asked.table, asked.signs, asked.epsilon), 1)
-    with pytest.raises(UserError, match="grain"):
+    with pytest.raises(UserError, match="level"):
         policy.expire(Question(asked.table, asked.signs, asked.epsilon))
     assert policy.observations == 0
     policy.observe(Question([0, 1, 0], [0, 0, 0], 1), 1)
     policy.observe(Question([0, 0, 0], [0, 1, 0], 1), 1)
-    assert [own.observations for own in policy._policies] == [0, 2, 2, 2]
+    assert [own.observations for own in part_policies(policy)] == [0, 2, 2, 2]
     many = make_contextual("klucb-cf", groups=3, arms=2, epsilon=4, pool=True, seed=1)
     first = many.ask()
     many.observe(Question(first.table, first.signs, 4), 1)  # a bit, which single groups are never asked for
     many.observe(Question([0, 0, 0], None, 4), 1)
-    assert [own.observations for own in many._policies] == [1, 1, 0, 0]
+    assert [own.observations for own in part_policies(many)] == [1, 1, 0, 0]
     alone = make_contextual("klucb-cf", groups=3, arms=2, epsilon=1, pool=False)
     alone.observe(Question([0, 0, 0], [0, 0, 0], 1), 1)
     assert alone.observations == 1

@@ -193,13 +193,13 @@ def test_ledger_distinguishes_bits_from_answers() -> None:
 @pytest.mark.parametrize(
     ("table", "signs", "complaint"),
     [
-        ([], None, "the table has an arm"),
-        ([0, -1], None, "the table has an arm"),
+        ([], None, "table has an arm"),
+        ([0, -1], None, "table has an arm"),
         ([0.5], None, "not a whole number"),
-        ([0, 1], [0], "signs are 0 or 1, one for each group"),
-        ([0, 1], [0, 2], "signs are 0 or 1, one for each group"),
-        (5, None, "table and signs are lists"),
-        ([0, 1], 1, "table and signs are lists"),
+        ([0, 1], [0], "signs .*0 or 1"),
+        ([0, 1], [0, 2], "signs .*0 or 1"),
+        (5, None, "signs are lists"),
+        ([0, 1], 1, "signs are lists"),
     ],
 )
 def test_invalid_question_is_refused(table: Any, signs: Any, complaint: str) -> None:

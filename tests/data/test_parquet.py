@@ -38,7 +38,7 @@ def test_parquet_equals_csv(tmp_path: Path) -> None:
     log = read_csv(path, time="day", arm="a", reward="b")
     assert isinstance(log, Log)
     assert (log.arms, log.rewards.tolist()) == (("0.0", "0.5", "1.0"), [0.0, 1.0, 1.0])
-    with pytest.raises(UserError, match="there is no column 'c'"):
+    with pytest.raises(UserError, match="no column 'c'"):
         read_csv(path, time="c")
 
 
@@ -72,11 +72,11 @@ def test_other_columns_may_have_anything(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("columns", "named", "complaint"),
     [
-        ({"a": [0, None], "b": [1, 0]}, {}, "row 2: a = '': give a number"),
-        ({"a": [[0], [1]], "b": [1, 0]}, {}, r"row 1: a = '\[0\]': give a number"),
-        ({"a": [{"x": 0}, {"x": 1}], "b": [1, 0]}, {}, "row 1: a = .*: give a number"),
-        ({"a": ["x", None], "b": [1, 0]}, {"arm": "a", "reward": "b"}, "row 2: a = '': give a text"),
-        ({"a": [], "b": []}, {}, "there is not a single row"),
+        ({"a": [0, None], "b": [1, 0]}, {}, "row 2.*a = ''.*number"),
+        ({"a": [[0], [1]], "b": [1, 0]}, {}, r"row 1.*a = '\[0\]'.*number"),
+        ({"a": [{"x": 0}, {"x": 1}], "b": [1, 0]}, {}, "row 1.*a = .*number"),
+        ({"a": ["x", None], "b": [1, 0]}, {"arm": "a", "reward": "b"}, "row 2.*a = ''.*text"),
+        ({"a": [], "b": []}, {}, "there is not a single"),
     ],
 )
 def test_invalid_parquet_table_is_one_line(

@@ -155,7 +155,7 @@ def test_ignored_interrupt_does_not_end_the_demo(tmp_path: Path, monkeypatch: py
         process.send_signal(signal.SIGINT)
         out, errors = process.communicate(timeout=LONGEST)
     assert (process.returncode, errors) == (0, "")
-    assert "People visit" in out
+    assert "Simulated visitors arrive" in out
     assert list(temporary.iterdir()) == []
 
 

@@ -82,7 +82,7 @@ def test_shown_answer_is_sent(browser: Any) -> None:
     expect(shown.page.locator("#coin")).to_have_class("spins")
     shown.passes(0.6)  # it is due
     shown.passes(0.2)  # the coin has fallen
-    expect(shown.page.locator("#flip")).to_have_text("Leave it as it is")
+    expect(shown.page.locator("#flip")).to_have_text("Keep the answer")
     expect(shown.page.locator("#bit")).to_have_text("1")
     assert shown.sent() is None
     assert shown.reports == []

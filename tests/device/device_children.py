@@ -5,6 +5,7 @@ import multiprocessing
 import os
 import resource
 import signal
+import time
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 from device_fakes import QUICK, Clock, opened
 
+from helpers.private import connection_of, next_due, outbox_of, token_of
 from maskedbandits.device import Device, device, reporter
 from maskedbandits.privacy import LedgerError
 
@@ -60,9 +62,9 @@ def die_before_statement(own: Device, number: int, kinds: tuple[str, ...]) -> No
         if seen[0] == number:
             die()
 
-    for part in (own.ledger, own._outbox):
-        assert part is not None
-        part._connection.set_trace_callback(traced)
+    assert own.ledger is not None
+    for part in (own.ledger, outbox_of(own)):
+        connection_of(part).set_trace_callback(traced)
 
 
 def a_life(send: Connection, url: str, path: str, number: int, kinds: tuple[str, ...]) -> None:
@@ -75,11 +77,11 @@ def a_life(send: Connection, url: str, path: str, number: int, kinds: tuple[str,
     for reward in (1, None, 1):
         decision = own.decide()
         if decision.participate:
-            send.send(("promised", decision._token))
+            send.send(("promised", token_of(decision)))
         if reward is not None and decision.report(reward):
             assert own.ledger is not None
-            drawn = own.ledger.recall(reporter.decision_name(decision._token))
-            send.send(("drawn", decision._token, None if drawn is None else drawn.bit))
+            drawn = own.ledger.recall(reporter.decision_name(token_of(decision)))
+            send.send(("drawn", token_of(decision), None if drawn is None else drawn.bit))
         clock.at += 31
         own.send_due()
     for _ in range(6):
@@ -95,7 +97,7 @@ def live_fast(send: Connection, url: str, path: str) -> None:
     while True:
         decision = own.decide()
         if decision.participate:
-            send.send(("promised", decision._token))
+            send.send(("promised", token_of(decision)))
             decision.report(1)
 
 
@@ -105,8 +107,8 @@ def spend(send: Connection, url: str, path: str, cap: int) -> None:
         paid = 0
         while own.decide().participate:
             paid += 1
-        while own._outbox is not None and own._outbox.next_due(own._client.url) is not None:
-            own._wake.wait(0.05)
+        while next_due(own) is not None:
+            time.sleep(0.05)
     send.send(paid)
 
 
@@ -144,8 +146,7 @@ def use_after_fork(send: Connection, url: str, path: str | None) -> None:
         if child == 0:
             decision = own.decide()
             with contextlib.suppress(LedgerError):
-                assert own._outbox is not None
-                send.send(own._outbox.next_due(own._client.url))  # the file is its parent's
+                send.send(next_due(own))  # the file is its parent's
             send.send((decision.arm, decision.participate, decision.why, before.report(1), own.send_due()))
             own.close()
             os._exit(0)

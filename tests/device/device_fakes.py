@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from helpers.private import next_due, replace_network
 from maskedbandits.device import Device, Timing
 from maskedbandits.device.http import HttpClient
 
@@ -179,7 +180,7 @@ def direct(service: Service) -> Iterator[str]:
         return reply[0], formatdate(service.clock(), usegmt=True), json.dumps(reply[1]).encode()
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(HttpClient, "_exchange", exchange)
+        replace_network(patch, exchange)
         yield "http://127.0.0.1:9"
 
 
@@ -197,7 +198,3 @@ def pass_time(device: Device, clock: Clock, seconds: float) -> None:
         device.send_due()
     clock.at = end
     device.send_due()
-
-
-def next_due(device: Device) -> float | None:
-    return None if device._reporter is None else device._reporter.next_due(device._client.url)

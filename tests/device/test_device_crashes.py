@@ -1,8 +1,10 @@
 """A device that is killed at any moment draws no bit twice, keeps its promises, and respects its cap."""
 
+import contextlib
 import os
 import random
 import signal
+import sqlite3
 import time
 from collections import defaultdict
 from pathlib import Path
@@ -10,8 +12,9 @@ from typing import Any
 
 import device_children as children
 import pytest
-from device_fakes import Clock, Service, next_due, opened, pass_time, serving
+from device_fakes import Clock, Service, opened, pass_time, serving
 
+from helpers.private import next_due
 from maskedbandits.device import Device, device
 
 pytest_plugins = ["device_fixtures"]
@@ -30,8 +33,9 @@ def judge(service: Service, events: list[Any], own: Device) -> None:
     assert len(service.taken) <= own.ledger.reports
     assert own.ledger.spent <= own.ledger.cap
     assert next_due(own) is None
-    left = own.ledger._connection.execute("SELECT COUNT(*) FROM decisions WHERE bit IN (0, 1)").fetchone()
-    assert left == (0,)
+    assert own.ledger.path is not None
+    with contextlib.closing(sqlite3.connect(own.ledger.path)) as file:
+        assert file.execute("SELECT COUNT(*) FROM decisions WHERE bit IN (0, 1)").fetchone() == (0,)
 
 
 # What is on the disk changes with a COMMIT, and nothing leaves the process within a transaction: to be killed right

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from device_fakes import START, Clock, Service, next_due, opened, pass_time, serving
+from device_fakes import START, Clock, Service, opened, pass_time, serving
 
+from helpers.private import connection_of, next_due, stop_flag
 from maskedbandits.device import Decision, Device, reporter
 from maskedbandits.privacy import Ledger, Randomizer
 
@@ -164,7 +165,7 @@ def test_other_replies_are_retried(answer: tuple[int, Any], url: str, service: S
 def settled(device: Device) -> bool:
     """Tell whether nothing is left of any report except its payment."""
     assert device.ledger is not None
-    bits = device.ledger._connection.execute("SELECT bit FROM decisions").fetchall()
+    bits = connection_of(device.ledger).execute("SELECT bit FROM decisions").fetchall()
     return next_due(device) is None and {bit for (bit,) in bits} == {2}
 
 
@@ -296,7 +297,7 @@ def test_closing_device_starts_nothing(url: str, service: Service, clock: Clock,
             device.decide()
         clock.at += 60
         device.send_due()
-        device._stop.set()
+        stop_flag(device).set()
         device.send_due()
         assert not service.arrivals
     with opened(url, path=tmp_path / "ledger") as device:

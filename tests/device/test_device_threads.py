@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from device_fakes import Clock, opened, pass_time
 
+from helpers.private import token_of
+
 pytest.importorskip("uvicorn", reason="the service is not installed: pip install 'maskedbandits[service]'")
 
 from running import Running, running
@@ -73,8 +75,8 @@ class Watched:
             if decision.participate:
                 counts = decision.report((index + turn) % 2)
                 with self._lock:
-                    self.promised.add(decision._token)
-                    self.counted += [decision._token] * counts
+                    self.promised.add(token_of(decision))
+                    self.counted += [token_of(decision)] * counts
 
 
 def test_eight_threads_share_one_device(tmp_path: Path, folder: Path, clock: Clock) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from device_fakes import START, Clock, Service, opened
 
+from helpers.private import move_decision
 from maskedbandits.device import Decision, reporter
 from maskedbandits.privacy import Randomizer
 from naive.device import NaiveDevice
@@ -41,7 +42,7 @@ def test_device_matches_twin(
             device.close()
             device = opened(url, path=path, cap=12, jitter=100)
             for _, decision in decisions:
-                decision._device = device
+                move_decision(decision, device)
         elif act == "back":
             clock.at = max(clock.at - rng.choice([100, 10_000]), START - 10**6)
         else:

@@ -12,6 +12,7 @@ import device_children as children
 import pytest
 from device_fakes import START, Clock, Service, opened, pass_time, serving
 
+from helpers.private import next_due, outbox_of, stop_flag, wake_flag
 from maskedbandits.device import outbox, reporter
 from maskedbandits.device.outbox import DONE, DRAWN, WAITING, Outbox, PendingReport
 from maskedbandits.privacy.ledger import Ledger, LedgerError, storage
@@ -193,13 +194,13 @@ def test_failed_writes_are_not_retried_at_once(url: str, clock: Clock, monkeypat
 
     def wait(seconds: float) -> None:
         waits.append(seconds)
-        device._stop.set()
+        stop_flag(device).set()
 
     with opened(url) as device:
         device.decide()
         clock.at += 61
-        monkeypatch.setattr(device._outbox, "move", full)
-        monkeypatch.setattr(device._wake, "wait", wait)
+        monkeypatch.setattr(outbox_of(device), "move", full)
+        monkeypatch.setattr(wake_flag(device), "wait", wait)
         device.run()
     assert waits == [60.0]
 
@@ -236,6 +237,5 @@ def test_older_ledger_promises_nothing_twice(url: str, service: Service, clock: 
     (folder / "ledger").unlink()
     with opened(url, path=folder / "ledger") as device:
         pass_time(device, clock, 86_400 + 60 * reporter.MAX_RETRY_S)
-        assert device._outbox is not None
-        assert device._outbox.next_due(url) is None
+        assert next_due(device) is None
     assert not service.arrivals

@@ -13,12 +13,21 @@ from typing import Any
 
 import pytest
 from bench import timing
-from device_fakes import START, Clock, Service, next_due, opened, pass_time, serving
+from device_fakes import START, Clock, Service, opened, pass_time, serving
 
+from helpers.private import (
+    connection_of,
+    end_attempts,
+    next_due,
+    outbox_of,
+    sender_of,
+    slow_down_writes,
+    wake_flag,
+    work_as_thread,
+)
 from maskedbandits.device import Device, Timing, reporter
-from maskedbandits.device.outbox import DRAWN, Outbox, PendingReport
+from maskedbandits.device.outbox import DRAWN, PendingReport
 from maskedbandits.errors import UserError
-from maskedbandits.privacy import Ledger
 
 pytest_plugins = ["device_fixtures"]
 DAY = 86_400.0
@@ -33,8 +42,7 @@ def real(url: str, **options: Any) -> Device:
 @pytest.fixture
 def slow_disk(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     """Advance the clock with every write."""
-    for kind in (Ledger, Outbox):
-        monkeypatch.setattr(kind, "_transaction", _slowly(kind._transaction, clock))
+    slow_down_writes(monkeypatch, lambda transaction: _slowly(transaction, clock))
 
 
 def _slowly(transaction: Callable[..., Any], clock: Clock) -> Callable[..., Any]:
@@ -109,16 +117,15 @@ def test_thread_prepares_attempt_before_it_leaves(
 def scheduled(device: Device, clock: Clock, after: float | None, monkeypatch: pytest.MonkeyPatch) -> float:
     """Return how long after a decision the timer of its report is set; the thread's work is done here."""
     leaving: list[float] = []
-    monkeypatch.setattr(device._sender, "schedule", lambda attempt, wait: leaving.append(clock.at + wait))
+    monkeypatch.setattr(sender_of(device), "schedule", lambda attempt, wait: leaving.append(clock.at + wait))
     decided = clock.at
     decision = device.decide()
     if after is not None:
         clock.at += after
         assert decision.report(1)
-    assert device._reporter is not None
     while not leaving:
-        clock.at = max(clock.at, device._reporter.next_due(device._client.url, reporter.CLAIM_LEAD_S) or 0.0)
-        device._process_due(clock.at, device._schedule_attempts, reporter.CLAIM_LEAD_S)
+        clock.at = max(clock.at, next_due(device, reporter.CLAIM_LEAD_S) or 0.0)
+        work_as_thread(device, clock.at, reporter.CLAIM_LEAD_S)
     assert clock.at < leaving[0]
     clock.at = decided + 2000
     device.send_due()  # the next try, which is answered
@@ -154,9 +161,9 @@ def test_closing_takes_equal_writes_with_reward(url: str, clock: Clock, folder: 
                 decision.report(reward)
             clock.at += 61
             made: list[str] = []
-            for part in (device.ledger, device._outbox):
-                assert part is not None
-                part._connection.set_trace_callback(lambda text, made=made: made.append(text.partition(" ")[0]))  # type: ignore[misc]
+            assert device.ledger is not None
+            for part in (device.ledger, outbox_of(device)):
+                connection_of(part).set_trace_callback(lambda text, made=made: made.append(text.partition(" ")[0]))
             device.send_due()
             writes.append([each for each in made if each in ("REPLACE", "UPDATE", "INSERT", "DELETE", "COMMIT")])
     assert writes[0].count("REPLACE") == writes[1].count("REPLACE") == 1
@@ -215,8 +222,7 @@ def test_jitter_at_the_limits_is_fifteen_minutes(url: str, service: Service, clo
     with real(url, cap=200) as device:
         for _ in range(200):
             assert device.decide().participate
-        assert device._outbox is not None
-        delays = [row.delay for row in device._outbox.find_ready(url, clock.at + 60)]
+        delays = [row.delay for row in outbox_of(device).find_ready(url, clock.at + 60)]
     assert len(delays) == 200
     assert all(60 <= each <= 960 for each in delays)
     assert max(delays) - min(delays) > 450  # by chance less once in 10^57 times
@@ -252,26 +258,25 @@ def test_attempt_is_claimed_early_and_released(url: str, service: Service, clock
         device.send_due()
         drawn = row_of(device)
         clock.at = drawn.due - reporter.CLAIM_LEAD_S
-        device._process_due(clock.at, device._schedule_attempts, reporter.CLAIM_LEAD_S)  # as the thread does
+        work_as_thread(device, clock.at, reporter.CLAIM_LEAD_S)  # as the thread does
         claimed = row_of(device)
         assert (drawn.state, drawn.tries, claimed.tries) == (DRAWN, 0, 1)
-        device._end_attempts()  # as when it is closed
+        end_attempts(device)
         assert row_of(device) == drawn
         assert not service.arrivals
         clock.at = drawn.due
-        device._wake.clear()
-        device._process_due(clock.at, device._schedule_attempts, reporter.CLAIM_LEAD_S)  # leaves at once
+        wake_flag(device).clear()
+        work_as_thread(device, clock.at, reporter.CLAIM_LEAD_S)  # leaves at once
         for _ in range(600):
-            if device._wake.wait(0.1):
+            if wake_flag(device).wait(0.1):
                 break
-        device._process_due(clock.at, device._schedule_attempts, reporter.CLAIM_LEAD_S)
+        work_as_thread(device, clock.at, reporter.CLAIM_LEAD_S)
         assert next_due(device) is None
     assert len(service.taken) == 1
 
 
 def row_of(device: Device) -> PendingReport:
-    assert device._outbox is not None
-    [row] = device._outbox._connection.execute("SELECT * FROM reports").fetchall()
+    [row] = connection_of(outbox_of(device)).execute("SELECT * FROM reports").fetchall()
     return PendingReport(*row)
 
 

@@ -11,12 +11,13 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import pytest
-from device_fakes import START, Arrival, Clock, Service, direct, next_due, opened
+from device_fakes import START, Arrival, Clock, Service, direct, opened
 from scipy.stats import ks_2samp
 
+from helpers.private import next_due
 from maskedbandits.device import Device, device, reporter
-from maskedbandits.device.http import HttpClient
-from maskedbandits.device.outbox import DRAWN
+from maskedbandits.device.http import HttpClient, HttpReply
+from maskedbandits.device.outbox import DRAWN, WAITING, Outbox, PendingReport
 from maskedbandits.privacy import Randomizer
 
 VISITS = 1000
@@ -157,76 +158,90 @@ def test_masked_bits_are_the_only_difference() -> None:
 # Mutants: each breaks one promise
 
 
-def sends_at_the_click(patch: pytest.MonkeyPatch) -> None:
+def watch_rewards(patch: pytest.MonkeyPatch) -> dict[str, float]:
+    """Return the reward of each token for which one came in time, as they come."""
+    rewards: dict[str, float] = {}
     real = reporter.Reporter.reward
 
     def reward(self: reporter.Reporter, token: str, value: float) -> bool:
         fresh = real(self, token, value)
-        due = "UPDATE reports SET state = ?, due = 0 WHERE token = ?"
-        self._outbox._connection.execute(due, (DRAWN, token))
+        if fresh:
+            rewards[token] = value
         return fresh
 
+    patch.setattr(reporter.Reporter, "reward", reward)
+    return rewards
+
+
+def sends_at_the_click(patch: pytest.MonkeyPatch) -> None:
+    promised: dict[str, tuple[Outbox, PendingReport]] = {}
+    add, real = Outbox.add, reporter.Reporter.reward
+
+    def remember(self: Outbox, row: PendingReport, at: float) -> bool:
+        promised[row.token] = self, row
+        return add(self, row, at)
+
+    def reward(self: reporter.Reporter, token: str, value: float) -> bool:
+        fresh, (outbox, row) = real(self, token, value), promised[token]
+        outbox.move(row, DRAWN, 0.0)
+        return fresh
+
+    patch.setattr(Outbox, "add", remember)
     patch.setattr(reporter.Reporter, "reward", reward)
 
 
 def sends_only_clicks(patch: pytest.MonkeyPatch) -> None:
-    clicked: set[str] = set()
-    real, send = reporter.Reporter.reward, Device._send_report
+    rewards, real = watch_rewards(patch), HttpClient.post
 
-    def reward(self: reporter.Reporter, token: str, value: float) -> bool:
-        clicked.update([token] if value else [])
-        return real(self, token, value)
+    def post(self: HttpClient, path: str, content: dict[str, Any], length: int = 0) -> HttpReply:
+        if "bit" in content and not rewards.get(content["token"]):
+            return HttpReply(200, {"status": "accepted"}, None)
+        return real(self, path, content, length)
 
-    patch.setattr(reporter.Reporter, "reward", reward)
-    patch.setattr(Device, "_send_report", lambda self, token, *rest: token not in clicked or send(self, token, *rest))
+    patch.setattr(HttpClient, "post", post)
 
 
 def draws_again_when_it_tries_again(patch: pytest.MonkeyPatch) -> None:
-    real = Device._send_report
-    patch.setattr(
-        Device,
-        "_send_report",
-        lambda self, token, bit, epsilon: real(self, token, Randomizer(epsilon).bit(bit), epsilon),
-    )
+    real = HttpClient.post
+
+    def post(self: HttpClient, path: str, content: dict[str, Any], length: int = 0) -> HttpReply:
+        if "bit" in content:
+            content = {**content, "bit": Randomizer(content["epsilon"]).bit(content["bit"])}
+        return real(self, path, content, length)
+
+    patch.setattr(HttpClient, "post", post)
 
 
 def says_more_of_a_click(patch: pytest.MonkeyPatch) -> None:
-    clicked: set[str] = set()
-    real, post = reporter.Reporter.reward, HttpClient.post
+    rewards, real = watch_rewards(patch), HttpClient.post
 
-    def reward(self: reporter.Reporter, token: str, value: float) -> bool:
-        clicked.update([token] if value else [])
-        return real(self, token, value)
+    def post(self: HttpClient, path: str, content: dict[str, Any], length: int = 0) -> HttpReply:
+        return real(self, path, {**content, **({"seen": 1} if rewards.get(content.get("token", "")) else {})}, length)
 
-    def longer(self: HttpClient, path: str, content: dict[str, Any], length: int = 0) -> Any:
-        return post(self, path, {**content, **({"seen": 1} if content.get("token") in clicked else {})}, length)
-
-    patch.setattr(reporter.Reporter, "reward", reward)
-    patch.setattr(HttpClient, "post", longer)
+    patch.setattr(HttpClient, "post", post)
 
 
 def forgets_who_said_nothing(patch: pytest.MonkeyPatch) -> None:
-    """Close only rows with a reward."""
-    real = reporter.Reporter._close
+    """Drop rows without a reward when they are closed."""
+    rewards, real = watch_rewards(patch), Outbox.move
 
-    def close(self: reporter.Reporter, row: Any, at: float) -> None:
-        if self._ledger.recall(reporter.decision_name(row.token)) is not None:
-            real(self, row, at)
-        else:
-            self._outbox.drop(row)
+    def move(self: Outbox, row: PendingReport, state: int, *others: Any) -> PendingReport | None:
+        if (row.state, state) == (WAITING, DRAWN) and row.token not in rewards:
+            self.drop(row)
+            return None
+        return real(self, row, state, *others)
 
-    patch.setattr(reporter.Reporter, "_close", close)
+    patch.setattr(Outbox, "move", move)
 
 
 def waits_longer_for_silence(patch: pytest.MonkeyPatch) -> None:
-    real = reporter.Reporter._close
+    rewards, real = watch_rewards(patch), Outbox.move
 
-    def close(self: reporter.Reporter, row: Any, at: float) -> None:
-        more = 0.0 if self._ledger.recall(reporter.decision_name(row.token)) is not None else 3.0
-        real(self, row, at)
-        self._outbox._connection.execute("UPDATE reports SET due = due + ? WHERE token = ?", (more, row.token))
+    def move(self: Outbox, row: PendingReport, state: int, due: float, *others: Any) -> PendingReport | None:
+        closes = (row.state, state) == (WAITING, DRAWN)
+        return real(self, row, state, due + 3.0 * (closes and row.token not in rewards), *others)
 
-    patch.setattr(reporter.Reporter, "_close", close)
+    patch.setattr(Outbox, "move", move)
 
 
 @pytest.mark.slow

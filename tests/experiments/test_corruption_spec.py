@@ -131,26 +131,26 @@ def test_page_names_the_noise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize(
     ("mask", "complaint"),
     [
-        ('noise = "laplac"', r"problems\[0\].noise: unknown noise 'laplac'; did you mean 'laplace'"),
+        ('noise = "laplac"', "noise 'laplac'.*mean 'laplace'"),
         ("noise = 3", r"problems\[0\].noise: "),
         ("noise = {}", r"problems\[0\].noise: "),
         ("noise = { laplace = 1, gaussian = 2 }", r"problems\[0\].noise: "),
-        ("noise = { laplac = 1 }", r"problems\[0\].noise.laplac: unknown; did you mean 'laplace'"),
-        ("noise = { laplace = 0 }", r"problems\[0\].noise.laplace: scale = 0: give a number above 0"),
-        ("noise = { laplace = [1, 2] }", r"problems\[0\].noise.laplace: scale = \[1, 2\]: give"),
+        ("noise = { laplac = 1 }", "noise.laplac: .*mean 'laplace'"),
+        ("noise = { laplace = 0 }", "laplace: scale = 0"),
+        ("noise = { laplace = [1, 2] }", "laplace: scale = .1"),
         ("noise = { laplace = nan }", r"problems\[0\].noise.laplace: scale = nan"),
         ('noise = "gaussian"', r"problems\[0\].delta: "),
         ('noise = "gaussian"\ndelta = 0', r"problems\[0\].delta: "),
-        ('noise = "laplace"\ndelta = 0.1', r"problems\[0\].delta: is for noise = \"gaussian\""),
+        ('noise = "laplace"\ndelta = 0.1', r"delta: .*noise = \"gaussian\""),
         ("delta = 0.1", r"problems\[0\].delta: "),
-        ('noise = "laplace"\np00 = 0.9\np11 = 0.9', "expected either noise or p00 and p11, got both noise and p00"),
-        ("noise = { laplace = 1 }\np00 = 0.9\np11 = 0.9", "expected either noise or p00 and p11"),
-        ("noise = { laplace = 1 }\nepsilons = [1]", "either epsilons or a mask itself, got both epsilons and noise"),
+        ('noise = "laplace"\np00 = 0.9\np11 = 0.9', "got both noise .*p00"),
+        ("noise = { laplace = 1 }\np00 = 0.9\np11 = 0.9", "either noise or p00"),
+        ("noise = { laplace = 1 }\nepsilons = [1]", "both epsilons and noise"),
         ('noise = "laplace"\nepsilons = [1e-9]', r"problems\[0\].epsilons: scale = 999999999"),
         ("rewards = 3", r"problems\[0\].rewards: "),
-        ("rewards = { beta = 0 }", r"problems\[0\].rewards.beta: concentration = 0: give"),
-        ("rewards = { gaussian = 0.1 }", r"problems\[0\]: rewards = .*: they cannot be masked as bits"),
-        ('noise = "laplace"\nrewards = { gaussian = 0.1 }', "such rewards have no epsilon"),
+        ("rewards = { beta = 0 }", "beta: concentration = 0"),
+        ("rewards = { gaussian = 0.1 }", "rewards = .*as bits"),
+        ('noise = "laplace"\nrewards = { gaussian = 0.1 }', "rewards have no epsilon"),
         ('csv = "x.csv"\nnoise = "laplace"', r"problems\[0\].(horizon|means|noise): unknown key"),
     ],
 )
@@ -171,7 +171,7 @@ def test_example_of_noise_page_loads(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("policy", "complaint"),
-    [('name = "auto"', "auto"), ('name = "sw-klucb-cf"\nwindow = "corrected"', "bounds are known for feedback in")],
+    [('name = "auto"', "auto"), ('name = "sw-klucb-cf"\nwindow = "corrected"', "bounds.*feedback in")],
 )
 def test_policies_for_bits_reject_noise(tmp_path: Path, policy: str, complaint: str) -> None:
     path = tmp_path / "x.toml"

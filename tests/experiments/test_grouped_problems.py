@@ -205,13 +205,13 @@ def spoilt(facts: dict[str, Any], **changes: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
-        (lambda arrays: {**arrays, "group_regret": arrays["group_regret"][:, :, :1]}, "no regret of 2 groups"),
-        (lambda arrays: {k: v for k, v in arrays.items() if k != "group_regret"}, "no regret of 2 groups"),
-        (lambda arrays: {**arrays, "group_regret": arrays["group_regret"] + 1.0}, "does not add up to the regret"),
+        (lambda arrays: {**arrays, "group_regret": arrays["group_regret"][:, :, :1]}, "regret of 2 groups"),
+        (lambda arrays: {k: v for k, v in arrays.items() if k != "group_regret"}, "regret of 2 groups"),
+        (lambda arrays: {**arrays, "group_regret": arrays["group_regret"] + 1.0}, "not add up"),
         (lambda arrays: {**arrays, "group_regret": -arrays["group_regret"]}, "negative or falling"),
         (lambda arrays: {**arrays, "pulls": arrays["pulls"].sum(axis=1)}, "pulls of shapes"),
         (lambda arrays: with_question(arrays, shares=[0.5, 0.4]), "add up to 1"),
-        (lambda arrays: with_question(arrays, shares=[1.0]), "a number for each group"),
+        (lambda arrays: with_question(arrays, shares=[1.0]), "number for each group"),
         (lambda arrays: with_question(arrays, parameters={}), "context"),
         (lambda arrays: with_question(arrays, means=MEANS[0]), "damaged"),
     ],

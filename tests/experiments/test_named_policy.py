@@ -91,13 +91,13 @@ def test_compiled_policy_is_named_by_its_module(folder: Path, name: str) -> None
 @pytest.mark.parametrize(
     ("name", "lines", "complaint"),
     [
-        ("mine:my-polcy", "", "name: mine:my-polcy: mine has no function 'my-polcy'.*did you mean 'my-policy'"),
-        ("mine:", "", "mine has no function ''"),
-        ("mine:my-policy", "widow = 3", "widow: .*did you mean 'window'"),
+        ("mine:my-polcy", "", "no function 'my-polcy'.*mean 'my-policy'"),
+        ("mine:", "", "no function ''"),
+        ("mine:my-policy", "widow = 3", "widow: .*mean 'window'"),
         ("mine:my-policy", "window = 0", "window: .*at least 1"),
         ("mine:my-policy", 'window = "papr"', "window: expected .*paper"),
-        ("nowhere:mine", "", "put nowhere.py beside the file"),
-        ("a b:mine", "", "is no name of a function"),
+        ("nowhere:mine", "", "put nowhere.py beside"),
+        ("a b:mine", "", "no name of a"),
     ],
 )
 def test_mistake_in_a_file_is_one_line(folder: Path, name: str, lines: str, complaint: str) -> None:
@@ -197,12 +197,12 @@ def test_registered_policy_is_known_in_its_process(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "module", "complaint"),
     [
-        ("My", uniform, "name = 'My': give lower-case words"),
+        ("My", uniform, "name = 'My': .*lower-case"),
         ("my_policy", uniform, "give lower-case words"),
         ("a:b", uniform, "give lower-case words"),
         (3, uniform, "give lower-case words"),
-        ("auto", uniform, "auto is a policy of this package"),
-        ("mine", "uniform", "module = 'uniform': give the module"),
+        ("auto", uniform, "auto.*of this package"),
+        ("mine", "uniform", "module = 'uniform'"),
         ("mine", sys, "sys has no SUMMARY"),
     ],
 )
@@ -215,9 +215,9 @@ def test_bad_registration_is_refused(name: str, module: object, complaint: str, 
 @pytest.mark.parametrize(
     ("before", "after", "complaint"),
     [
-        ('"nothing"', '"masks"', "broken.LEARNS_FROM = 'masks': give one of masked feedback"),
-        ("@record", "", "broken.Policy declares nothing: write @record"),
-        ("Policy(Arms)", "Policy", "broken.Policy is not a class of declarations"),
+        ('"nothing"', '"masks"', "LEARNS_FROM = 'masks'"),
+        ("@record", "", "declares nothing: write @record"),
+        ("Policy(Arms)", "Policy", "broken.Policy.*class of declarations"),
         ("horizon", "counts", "declare 'counts'"),
     ],
 )

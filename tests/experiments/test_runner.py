@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import maskedbandits
+from helpers.private import hear_messages
 from maskedbandits import experiments
-from maskedbandits._numba import cache
 from maskedbandits.errors import UserError
 from maskedbandits.experiments import cache_key, results, work_units
 from maskedbandits.experiments.cache_key import code_key
@@ -197,8 +197,8 @@ def test_cell_with_other_specification_runs_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("error", "complaint"),
     [
-        (MemoryError(), "plain on swap, epsilon 1: there is not enough memory; ask for fewer runs"),
-        (ValueError("the results would take 99 GiB"), "plain on swap, epsilon 1: the results would take 99 GiB"),
+        (MemoryError(), "not enough memory.*runs"),
+        (ValueError("the results would take 99 GiB"), "swap.*take 99 GiB"),
     ],
 )
 def test_simulation_errors_are_one_line(
@@ -290,10 +290,10 @@ def test_cell_is_not_stored_if_its_files_change_during_the_run(
     problem = "[[problems]]\nname = 'two'\nhorizon = 50\nmeans = [0.2, 0.8]\n"
     text = f"runs = 1\nepsilons = [inf]\n{problem}[[policies]]\nname = 'edited_policy:Policy'\n"
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr(cache, "_said", set())
+    messages = hear_messages(monkeypatch)
     made = run(write(tmp_path, text), tmp_path / "out", threads=1)
     assert made.cells[0].mean[-1] == 0.0
-    assert "files were edited during the run, so the cell is not stored" in capsys.readouterr().err
+    assert any("files were edited during the run, so the cell is not stored" in each for each in messages)
     assert not results.load(tmp_path / "out").complete
 
 

@@ -32,28 +32,28 @@ def inputs(**changes: Any) -> PlanInputs:
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
-        ({"arms": 1}, "arms = 1: give a whole number of at least 2"),
-        ({"horizon": 2}, "horizon 2 is shorter than the number of arms 3: not every arm could be tried"),
-        ({"horizon": 10**10}, "horizon = 10000000000: give a whole number of at most 1000000000"),
-        ({"changes": -1}, "changes = -1: give a whole number of at least 0"),
-        ({"changes": 3000}, "changes = 3000: give a whole number of at most 2999"),
-        ({"gap": 0}, "gap = 0: give a number in"),
-        ({"gap": math.nan}, "gap = nan: give a number in"),
-        ({"gap": 0.9}, "base_rate = 0.2 and gap = 0.9"),
-        ({"base_rate": -0.1}, "base_rate = -0.1: give a number in"),
-        ({"epsilons": [0]}, r"epsilon = 0: give a number in \[0.01, 16\], or inf"),
-        ({"epsilons": [1, -1]}, r"epsilon = -1: give a number in \[0.01, 16\], or inf"),
-        ({"epsilons": [17]}, "epsilon = 17: give a number in"),
-        ({"epsilons": [math.nan]}, "epsilon = nan: give a number in"),
-        ({"epsilons": [math.inf]}, "give at least one that is finite"),
-        ({"epsilons": []}, "give at least one that is finite"),
-        ({"policy": "aut"}, "'aut'; did you mean 'auto'"),
+        ({"arms": 1}, "arms = 1.*least 2"),
+        ({"horizon": 2}, "horizon 2.*arms 3"),
+        ({"horizon": 10**10}, "horizon = 10000000000.*most 1000000000"),
+        ({"changes": -1}, "changes = -1.*least 0"),
+        ({"changes": 3000}, "changes = 3000.*most 2999"),
+        ({"gap": 0}, "gap = 0"),
+        ({"gap": math.nan}, "gap = nan"),
+        ({"gap": 0.9}, "0.2 .* 0.9"),
+        ({"base_rate": -0.1}, "base_rate = -0.1"),
+        ({"epsilons": [0]}, r"epsilon = 0: .*16\]"),
+        ({"epsilons": [1, -1]}, r"epsilon = -1: .*16\]"),
+        ({"epsilons": [17]}, "epsilon = 17"),
+        ({"epsilons": [math.nan]}, "epsilon = nan"),
+        ({"epsilons": [math.inf]}, "one that is finite"),
+        ({"epsilons": []}, "one that is finite"),
+        ({"policy": "aut"}, "'aut'.*mean 'auto'"),
         ({"policy": "oracle"}, "oracle .* restarts"),
         ({"policy": "d-ts-cf"}, "d-ts-cf .* gamma"),
         ({"policy": "dp-ucb"}, "dp-ucb .*unmasked"),
         ({"tolerance": 0}, "tolerance = 0: "),
-        ({"worlds": 1}, "worlds = 1: give a whole number of at least 2"),
-        ({"seed": -1}, "seed = -1: give a whole number of at least 0"),
+        ({"worlds": 1}, "worlds = 1.*least 2"),
+        ({"seed": -1}, "seed = -1.*least 0"),
     ],
 )
 def test_bad_plan_inputs_are_one_line_errors(change: dict[str, Any], complaint: str) -> None:
@@ -173,10 +173,9 @@ class Learning:
 def test_search_tries_larger_and_smaller_audiences(monkeypatch: pytest.MonkeyPatch) -> None:
     learning = Learning({0.5: 10**9, 1.0: 50_000, 2.0: 3000, math.inf: 700})
     monkeypatch.setattr(plans, "play_worlds", learning.play)
-    given = inputs(epsilons=[0.5, 1, 2], worlds=8)
-    found = plans._run_plan(given, None, lambda share: None)
+    found = plan(**EASY, epsilons=[0.5, 1, 2], tolerance=0.1, worlds=8)
     tried = {
-        epsilon: sorted(audience for each, audience in learning.tried if each == epsilon) for epsilon in given.epsilons
+        epsilon: sorted(audience for each, audience in learning.tried if each == epsilon) for epsilon in learning.halves
     }
     assert tried[math.inf] == [187, 374, 750, 3000]
     assert tried[2.0] == [750, 1500, 3000]

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from detector_settings import DETECTORS
+from helpers.private import live_state
 from log_digests import OFFERED, fresh
 from maskedbandits import (
     GaussianNoise,
@@ -57,7 +58,7 @@ class TestAdding:
         ):
             assert np.array_equal(one, other[: before.counts.size], equal_nan=True)
         for key in ("counts", "sums", "lows", "rates"):
-            assert np.array_equal(getattr(before, key), getattr(policy._state, key)[: before.counts.size])
+            assert np.array_equal(getattr(before, key), getattr(policy.snapshot(), key)[: before.counts.size])
 
     @pytest.mark.parametrize("name", OFFERED)
     def test_added_arm_is_explored(self, name: str) -> None:
@@ -80,14 +81,14 @@ class TestAdding:
     def test_added_arm_has_common_or_given_mask(self) -> None:
         shared = make_policy("klucb-cf", arms=2, corruption=[RR, RandomizedResponse(RR.p00, RR.p11)])
         shared.add_arm()
-        assert np.array_equal(shared._state.lows, [shared._state.lows[0]] * 3)
+        assert np.array_equal(shared.snapshot().lows, [shared.snapshot().lows[0]] * 3)
         mixed = make_policy("klucb-cf", arms=2, corruption=MASKS[:2])
         with pytest.raises(ValueError, match="new arm"):
             mixed.add_arm()
         assert mixed.arms == 2
-        nodes = mixed._state.scalars[0].nodes
+        nodes = mixed.snapshot().scalars[0].nodes
         mixed.add_arm(MASKS[1])  # whose nodes are there
-        assert mixed._state.scalars[0].nodes == nodes
+        assert mixed.snapshot().scalars[0].nodes == nodes
         mixed.add_arm(MASKS[2])
         curve = Monotone(lambda x: 0.1 + 0.8 * x * x)
         mixed.add_arm(curve)
@@ -118,7 +119,7 @@ class TestAdding:
         [
             ("klucb-cf", RR, GaussianNoise(1.0), "leave it out"),
             ("klucb-cf", GaussianNoise(1.0), RR, "leave it out"),
-            ("klucb-cf", RR, 0.5, "corruption of arm 2 is 0.5"),
+            ("klucb-cf", RR, 0.5, "arm 2 is 0.5"),
             ("auto", RR, [RR, RR], "corruption of arm 2"),
         ],
     )
@@ -198,7 +199,7 @@ class TestRetiring:
         means, seen, rng = [0.9, 0.1, 0.1, 0.1], np.zeros(4, dtype=np.int64), np.random.default_rng(3)
         for step in range(1200):
             if step == 300:
-                policy.retire(int(policy._state.scalars[0].explore_arm))
+                policy.retire(int(policy.snapshot().scalars[0].explore_arm))
             arm = policy.choose()
             seen[arm] += step > 900
             policy.observe(arm, float(rng.random() < means[arm]))
@@ -210,7 +211,7 @@ class TestRetiring:
         policy.observe_many(np.repeat(np.arange(40), 2), [1, 0] * 40)
         policy.choose()
         policy.expire(0)
-        state = policy._state
+        state = policy.snapshot()
         assert state.scalars[0].waiting > 10
         left = set(range(40))
         for _ in range(39):
@@ -259,15 +260,15 @@ class TestChoosingAmong:
     @pytest.mark.parametrize(
         ("among", "complaint"),
         [
-            ([], "give a list of arms, at least one"),
-            (3, "give a list of arms"),
-            ("ab", "give a list of arms"),
-            ([0.5], "give a list of arms"),
-            ([True], "give a list of arms"),
-            ([[0], [1, 2]], "give a list of arms"),
-            ([0, 3], "arm 3 does not exist"),
-            ([-1], "arm -1 does not exist"),
-            ([0, 1], "arm 1 is retired: leave it out"),
+            ([], "list.*at least one"),
+            (3, "a list of arms"),
+            ("ab", "a list of arms"),
+            ([0.5], "a list of arms"),
+            ([True], "a list of arms"),
+            ([[0], [1, 2]], "a list of arms"),
+            ([0, 3], "arm 3.*not exist"),
+            ([-1], "arm -1.*not exist"),
+            ([0, 1], "arm 1 is retired"),
         ],
     )
     def test_invalid_arms_are_refused(self, among: Any, complaint: str) -> None:
@@ -326,7 +327,7 @@ class TestSaves:
             for bit in changing(6, 40):
                 policy.observe(policy.choose(), bit)
             policy.retire(1)
-            change(policy._state)
+            change(live_state(policy))
             policy.save(tmp_path / "policy")
             with pytest.raises(ValueError, match=complaint):
                 load_policy(tmp_path / "policy")

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from helpers.private import live_state
 from maskedbandits import Monotone, Policy, Problem, RandomizedResponse, load_policy, make_policy, simulate
 from naive.auto import Switching, prior
 from specimens import CERTAIN
@@ -38,7 +39,7 @@ def test_prior_is_that_of_masked_means() -> None:
     curve = Monotone(lambda x: 0.1 + 0.8 * x * x)
     responses = [CERTAIN, RandomizedResponse.from_epsilon(0.5), RandomizedResponse(0.1, 0.3)]
     policy = make_policy("auto", arms=4, corruption=[*responses, curve])
-    held = policy._state
+    held = policy.snapshot()
     assert (held.alphas[0], held.betas[0]) == pytest.approx((1, 1))
     assert (held.alphas[1], held.betas[1]) == pytest.approx(prior(responses[1]))
     assert (held.betas[2], held.alphas[2]) == pytest.approx(prior(responses[2]))  # flipped
@@ -89,7 +90,7 @@ def test_learns_rate_of_changes() -> None:
 )
 def test_contradictory_hypotheses_are_refused(section: str, value: float, tmp_path: Path) -> None:
     policy = believer()
-    held = getattr(policy._state, section)
+    held = getattr(live_state(policy), section)
     held[0] = value if held[0] != value else value + 1
     policy.save(tmp_path / "policy")
     with pytest.raises(ValueError, match="damaged"):
@@ -99,7 +100,7 @@ def test_contradictory_hypotheses_are_refused(section: str, value: float, tmp_pa
 @pytest.mark.parametrize("lives", [-1, 13, -(2**63)])
 def test_too_many_hypotheses_are_refused(lives: int, tmp_path: Path) -> None:
     policy = believer()
-    policy._state.lives[0] = lives
+    live_state(policy).lives[0] = lives
     policy.save(tmp_path / "policy")
     with pytest.raises(ValueError, match="damaged"):
         load_policy(tmp_path / "policy")

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from helpers.private import live_state
 from maskedbandits import Policy, Problem, RandomizedResponse, load_policy, make_policy, simulate
 from maskedbandits._numba.jit import interpret
 from maskedbandits.policies import auto
@@ -38,7 +39,7 @@ def test_contamination_equals_twin(arms: int, fractions: bool, share: float) -> 
     slow = Switching(list(each), MODEL, share)
     play_alike(fast, slow, means, 350, 0, fractions=fractions)
     assert fast.indices() == pytest.approx(slow.indices(), rel=1e-9)
-    assert fast._state.aside_counts.max() > 1
+    assert fast.snapshot().aside_counts.max() > 1
 
 
 def test_masked_reports_are_set_aside_too() -> None:
@@ -71,8 +72,8 @@ def test_long_memory_allows_no_longer_burst() -> None:
     policy = make_policy("auto", arms=1, corruption=CERTAIN, contamination=0.001)
     world = np.random.default_rng(6)
     policy.observe_many(np.zeros(20_000, dtype=np.int64), world.integers(0, 2, 20_000).astype(np.float64))
-    assert policy._state.counts[0] == 20_000
-    assert policy._state.aside_counts.max() == pytest.approx(10)
+    assert policy.snapshot().counts[0] == 20_000
+    assert policy.snapshot().aside_counts.max() == pytest.approx(10)
 
 
 class TestBursts:
@@ -134,7 +135,7 @@ class TestParameter:
     @pytest.mark.parametrize("value", [-1.0, math.nan, math.inf])
     def test_impossible_saved_numbers_are_refused(self, value: float, tmp_path: Path) -> None:
         policy, _ = saved(tmp_path)
-        policy._state.aside_sums[0] = value
+        live_state(policy).aside_sums[0] = value
         policy.save(tmp_path / "policy")
         with pytest.raises(ValueError, match="damaged"):
             load_policy(tmp_path / "policy")
@@ -144,7 +145,7 @@ class TestParameter:
         played, _ = policy.for_log(2.0)
         assert played.contamination == 0.05
         stream(played, np.random.default_rng(3).random(50))
-        assert played._state.aside_counts.max() > 0
+        assert played.snapshot().aside_counts.max() > 0
 
     @pytest.mark.parametrize("lie", [0.0, 1.0])
     def test_intervals_hold_despite_lies(self, lie: float) -> None:

@@ -84,8 +84,8 @@ class TestIndex:
     @given(st.floats(-5, 5), st.floats(1e-6, 50), st.floats(0.1, 5), st.floats(0.01, 5))
     def test_bounds_solve_their_equation(self, mean: float, spread: float, sigma: float, tail: float) -> None:
         """d(mean, u) = spread, for both; the heavier tail has the higher bound, by tail times the spread."""
-        heavy = make_policy("klucb-cf", arms=1, corruption=HEAVY, sigma=sigma, tail=tail)._state
-        light = make_policy("klucb-cf", arms=1, corruption=NORMAL, sigma=sigma)._state
+        heavy = make_policy("klucb-cf", arms=1, corruption=HEAVY, sigma=sigma, tail=tail).snapshot()
+        light = make_policy("klucb-cf", arms=1, corruption=NORMAL, sigma=sigma).snapshot()
         high = interpret(sub_gamma.bound)(heavy, mean, spread)
         low = interpret(ucb.bound)(light, mean, spread)
         assert unbounded.gaussian_divergence(mean, low, sigma) == pytest.approx(spread, rel=1e-6)
@@ -95,7 +95,7 @@ class TestIndex:
     @given(st.floats(1e-6, 50), st.floats(0.1, 5), st.floats(0.01, 5))
     def test_slope_is_derivative_and_falls(self, spread: float, sigma: float, tail: float) -> None:
         """As the search for the highest index needs: a tangent stays above what it touches."""
-        state = make_policy("klucb-cf", arms=1, corruption=HEAVY, sigma=sigma, tail=tail)._state
+        state = make_policy("klucb-cf", arms=1, corruption=HEAVY, sigma=sigma, tail=tail).snapshot()
         bound, slope = interpret(sub_gamma.bound), interpret(sub_gamma.slope)
         at = bound(state, 0.0, spread)
         step = 1e-4 * spread
@@ -174,16 +174,16 @@ class TestChoice:
     @pytest.mark.parametrize(
         ("corruption", "given", "complaint"),
         [
-            (NORMAL, {"divergence": "kl"}, "'kl' is for feedback in"),
-            (NORMAL, {"divergence": "laplace"}, "divergence = 'laplace': give 'kl' or 'gaussian' or 'sub-gamma'"),
+            (NORMAL, {"divergence": "kl"}, "'kl'.*feedback in"),
+            (NORMAL, {"divergence": "laplace"}, "divergence = 'laplace'"),
             (NORMAL, {"sigma": 0.0}, "sigma"),
             (NORMAL, {"sigma": math.nan}, "sigma"),
             (NORMAL, {"divergence": "sub-gamma"}, "needs the parameter 'tail'"),
             (NORMAL, {"tail": 1.0}, "has no tail"),
             (NORMAL, {"contamination": 0.1}, "contamination"),
             (HEAVY, {"tail": -1.0}, "tail"),
-            (RR, {"divergence": "kl", "sigma": 1.0}, "sigma and tail are for feedback that is no bits"),
-            (RR, {"tail": 1.0}, "sigma and tail are for feedback that is no bits"),
+            (RR, {"divergence": "kl", "sigma": 1.0}, "sigma and tail are"),
+            (RR, {"tail": 1.0}, "sigma and tail are"),
         ],
     )
     def test_unfitting_parameters_are_refused(self, corruption: Any, given: dict[str, Any], complaint: str) -> None:
@@ -208,7 +208,7 @@ class TestFeedback:
         for feedback in seen:
             one.observe(0, feedback)
         many.observe_many([0] * 5, seen)
-        assert one._state.sums[0] == many._state.sums[0] == -1.5
+        assert one.snapshot().sums[0] == many.snapshot().sums[0] == -1.5
 
     @pytest.mark.parametrize("feedback", [math.nan, math.inf, -math.inf, 1.1e9, -1.1e9])
     def test_invalid_feedback_is_refused(self, feedback: float) -> None:

@@ -36,7 +36,7 @@ def public_error(count: int, epsilon: float, rng: np.random.Generator) -> float:
     policy = make_policy("dp-ucb", arms=1, epsilon=epsilon)
     for _ in range(count):
         observe(policy, 0, 1, rng)
-    return float(policy._state.sums[0] - count)
+    return float(policy.snapshot().sums[0] - count)
 
 
 def test_decision_does_not_raise_index() -> None:

@@ -84,7 +84,7 @@ def test_invalid_report_is_refused_without_effect(name: str) -> None:
     stream(policy, np.random.default_rng(0).random(20))
     before = pickle.dumps(policy)
     for arm, feedback in [(3, 1), (-1, 1), (0, 1.5), (0, -0.1), (0, math.nan), (0, math.inf), (1 << 70, 0)]:
-        with pytest.raises(ValueError, match=r"out of range|does not exist"):
+        with pytest.raises(ValueError, match=r"out of range|not exist"):
             policy.observe(arm, feedback)
     wrong: list[tuple[Any, Any]] = [("0", 1), (0.0, 1), (None, 1), (True, 1), (0, "x"), (0, None)]
     for place, value in wrong:

@@ -64,7 +64,7 @@ def test_gains_shrink_rewards_equally_for_all_arms(pairs: list[tuple[float, floa
     ends = [((0 - g(0)) / g.slope, (1 - g(0)) / g.slope) for g in responses]
     floor = min(low for low, _ in ends)
     width = max(high for _, high in ends) - floor
-    state = make_policy("exp3s", arms=len(pairs), corruption=responses, horizon=10)._state
+    state = make_policy("exp3s", arms=len(pairs), corruption=responses, horizon=10).snapshot()
     for arm, g in enumerate(responses):
         zero, one = (interpret(exp3.gain_of)(state, arm, y) for y in (0.0, 1.0))
         assert -1e-12 <= zero < one <= 1 + 1e-12

@@ -149,7 +149,7 @@ def test_plus_level_equals_twin_and_falls_with_count(count: float, arms: int, ho
 def test_ucb_is_wider_than_kl_by_pinsker(count: int, ones: int, level: float, xi: float) -> None:
     """Pinsker: a bonus of sqrt(f / 2 N) is never below the KL bound."""
     mean, spread = min(ones, count) / count, level / count
-    state = make_policy("ucb-cf", arms=1, corruption=CERTAIN, xi=xi)._state
+    state = make_policy("ucb-cf", arms=1, corruption=CERTAIN, xi=xi).snapshot()
     bound = interpret(ucb.bound)(state, mean, spread)
     assert bound >= kl.kl_bound(mean, spread) - 1e-9
     assert bound == pytest.approx(mean + math.sqrt(xi * spread))

@@ -21,6 +21,6 @@ def test_without_noise_it_is_ucb_with_initial_rounds() -> None:
         arm = free.choose()
         free.observe(arm, float(arm))
     log = math.log(401)
-    counts = free._state.counts
+    counts = free.snapshot().counts
     assert counts.sum() == 400
     assert free.indices() == pytest.approx([math.sqrt(2 * log / counts[0]), 1 + math.sqrt(2 * log / counts[1])])

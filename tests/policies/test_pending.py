@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
+from helpers.private import live_state
 from maskedbandits import Policy, Problem, RandomizedResponse, load_policy, make_policy, simulate
 from maskedbandits.policies import KINDS, names
 from naive import Twin
@@ -80,15 +81,15 @@ class TestDecisions:
     @pytest.mark.parametrize(
         ("arms", "reports", "complaint"),
         [
-            ([0, 3], [1, 1], "arm 3 does not exist"),
-            ([0, -1], [1, 1], "arm -1 does not exist"),
-            ([0, 1], [1, 1.5], "feedback 1.5 is out of range"),
-            ([0, 1], [1, math.nan], "feedback nan is out of range"),
-            ([0, 1], [1], "two lists of one length"),
+            ([0, 3], [1, 1], "arm 3.*not exist"),
+            ([0, -1], [1, 1], "arm -1.*not exist"),
+            ([0, 1], [1, 1.5], "1.5.*out of range"),
+            ([0, 1], [1, math.nan], "nan.*out of range"),
+            ([0, 1], [1], "lists of one length"),
             ([0.5, 1], [1, 1], "not whole numbers"),
             ([0, 1], ["a", "b"], "not numbers"),
-            ([[0, 1]], [[0, 1]], "two lists of one length"),
-            ([[0], [1, 2]], [0, 1], "two lists of one length"),
+            ([[0, 1]], [[0, 1]], "lists of one length"),
+            ([[0], [1, 2]], [0, 1], "lists of one length"),
         ],
     )
     def test_invalid_log_is_refused_without_effect(self, arms: Any, reports: Any, complaint: str) -> None:
@@ -120,7 +121,7 @@ class TestDecisions:
         copied = load_policy(tmp_path / "policy", exact=True)
         assert copied.pending.tolist() == policy.pending.tolist()
         assert copied.choose(9).tolist() == policy.choose(9).tolist()
-        policy._state.pending[0] += 1
+        live_state(policy).pending[0] += 1
         policy.save(tmp_path / "policy")
         with pytest.raises(ValueError, match="pending reports"):
             load_policy(tmp_path / "policy")
@@ -156,9 +157,9 @@ class TestDecisionsMadeElsewhere:
         third.note(1, n=7)
         third.await_exactly(here.pending)
         assert third.pending.tolist() == here.pending.tolist()
-        assert third._state.scalars[0].decisions >= 30
+        assert third.snapshot().scalars[0].decisions >= 30
         third.await_exactly([0, 0, 0])
-        assert third.pending.sum() == third._state.scalars[0].pending_total == 0
+        assert third.pending.sum() == third.snapshot().scalars[0].pending_total == 0
 
     @pytest.mark.parametrize(
         "pending", [[1, 1], [1, 1, -1], [1, 1, 1.5], "abc", [[1, 1, 1]], [1, [1], 1], 3, [2**62] * 3]
@@ -253,9 +254,9 @@ class TestChoosingAhead:
         for _ in range(400):
             arm = policy.choose()
             policy.observe(arm, float(rng.random() < RR([0.9, 0.1][arm])))
-        while policy._state.scalars[0].explore_at > policy.observations:
+        while policy.snapshot().scalars[0].explore_at > policy.observations:
             policy.observe(0, float(rng.random() < RR(0.9)))
-        looked = int(policy._state.scalars[0].explore_arm)
+        looked = int(policy.snapshot().scalars[0].explore_arm)
         burst = policy.choose(20)
         assert burst[0] == looked
         assert np.sum(burst == 1) < 10

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from helpers.private import live_state
 from maskedbandits import Policy, Problem, RandomizedResponse, load_policy, make_contextual, make_policy, simulate
 from maskedbandits.policies import KINDS, names
 from maskedbandits.problems import random_segments
@@ -193,10 +194,10 @@ class TestGivingUp:
                 for each in arms:
                     slow.decide(each)
             assert fast.pending.tolist() == slow.counts()
-            assert np.allclose(fast._state.unanswered, slow.unanswered)
-            assert fast._state.scalars[0].pending_total == fast.pending.sum()
-            assert fast._state.scalars[0].prompt == pytest.approx(slow.prompt)
-            assert fast._state.scalars[0].delay == pytest.approx(-1 if slow.delay is None else slow.delay)
+            assert np.allclose(fast.snapshot().unanswered, slow.unanswered)
+            assert fast.snapshot().scalars[0].pending_total == fast.pending.sum()
+            assert fast.snapshot().scalars[0].prompt == pytest.approx(slow.prompt)
+            assert fast.snapshot().scalars[0].delay == pytest.approx(-1 if slow.delay is None else slow.delay)
 
     @pytest.mark.parametrize("after", [1, 5, 8, 9, 20, 100])
     def test_expires_within_a_quarter_of_expire_after(self, after: int) -> None:
@@ -232,7 +233,7 @@ class TestGivingUp:
     def test_contradictory_ages_are_refused(self, tmp_path: Path) -> None:
         policy = make_policy("klucb-cf", arms=3, corruption=RR, expire_after=50)
         policy.choose(5)
-        policy._state.by_age[0] += 1
+        live_state(policy).by_age[0] += 1
         policy.save(tmp_path / "policy")
         with pytest.raises(ValueError, match="pending reports"):
             load_policy(tmp_path / "policy")

@@ -18,8 +18,8 @@ from twins import stream
     [
         ({"name": "sw-klucb"}, "did you mean 'sw-klucb-cf'"),
         ({"name": "zzz"}, "known are"),
-        ({"window": 2}, "window 2 is smaller than the number of arms 3"),
-        ({"window": 0}, "window = 0: give a whole number of at least 1"),
+        ({"window": 2}, "window 2.*arms 3"),
+        ({"window": 0}, "window = 0.*least 1"),
         ({"window": 10.5}, "window"),
         ({"window": math.nan}, "window"),
         ({"window": "paper"}, "window"),
@@ -32,7 +32,7 @@ from twins import stream
         ({"arms": 0}, "arms"),
         ({"arms": 2.5}, "arms"),
         ({"corruption": None}, "needs corruption"),
-        ({"corruption": [RR]}, "1 corruptions for 3 arms"),
+        ({"corruption": [RR]}, "1 corruptions for 3"),
     ],
 )
 def test_invalid_policy_is_refused_in_one_line(settings: dict[str, Any], complaint: str) -> None:
@@ -53,15 +53,15 @@ def test_invalid_policy_is_refused_in_one_line(settings: dict[str, Any], complai
         ("rexp3", {"variation": ...}, "needs the parameter 'variation'"),
         ("adswitch", {"strictness": "a"}, "strictness"),
         ("adswitch", {"finest": 1}, "finest"),
-        ("oracle", {"best": [0, 1]}, "best has 2 arms for 3 segments"),
-        ("oracle", {"best": [0, 1, 3]}, "arms are numbered 0 to 2"),
+        ("oracle", {"best": [0, 1]}, "2 arms.*3 segments"),
+        ("oracle", {"best": [0, 1, 3]}, "numbered 0 to 2"),
         ("oracle", {"best": [0, 1, -1]}, "best"),
         ("oracle", {"best": "012"}, "best"),
-        ("oracle", {"best": np.array([0.7, 0.9, 0.8])}, "problem.best_arms holds arms, and problem.best their means"),
-        ("oracle", {"best": np.array([1.0, 0.0, 1.0])}, "problem.best_arms holds arms, and problem.best their means"),
-        ("oracle", {"restarts": [1, 2, 3]}, "the first of them 0"),
-        ("oracle", {"restarts": "doubling"}, "the first of them 0"),
-        ("oracle", {"restarts": [], "best": []}, "the first of them 0"),
+        ("oracle", {"best": np.array([0.7, 0.9, 0.8])}, "problem.best_arms holds arms"),
+        ("oracle", {"best": np.array([1.0, 0.0, 1.0])}, "problem.best_arms holds arms"),
+        ("oracle", {"restarts": [1, 2, 3]}, "first of them 0"),
+        ("oracle", {"restarts": "doubling"}, "first of them 0"),
+        ("oracle", {"restarts": [], "best": []}, "first of them 0"),
         ("dp-ucb", {"epsilon": 0}, "epsilon = 0"),
         ("ldp-ucb-l", {"epsilon": math.nan}, "epsilon = nan"),
         ("ldp-ucb-l", {"epsilon": True}, "epsilon = True"),
@@ -131,7 +131,7 @@ class TestCopies:
         other = make(one)
         before = other.snapshot()
         chosen = stream(one, DRAWS[60:])
-        assert all(np.array_equal(*arrays) for arrays in zip(other._state, before, strict=True))
+        assert all(np.array_equal(*arrays) for arrays in zip(other.snapshot(), before, strict=True))
         assert stream(other, DRAWS[60:]) == chosen
         assert np.array_equal(one.indices(), other.indices())
         assert (other.name, other.arms, other.parameters) == (one.name, one.arms, one.parameters)
@@ -144,7 +144,7 @@ class TestCopies:
         assert np.array_equal(one.indices(), other.indices())
         assert (other.name, other.parameters, other.observations) == (one.name, one.parameters, 60)
         if name == "auto":  # several processes that are handed one should not all draw the same
-            assert not np.array_equal(other._state.rng, one._state.rng)
+            assert not np.array_equal(other.snapshot().rng, one.snapshot().rng)
         else:
             assert stream(other, DRAWS[60:]) == stream(one, DRAWS[60:])
 
@@ -164,9 +164,9 @@ def test_simulator_refuses_subclass(tmp_path: Any) -> None:
             return 0
 
     plain = make_policy("klucb-cf", arms=2, corruption=RR)
-    mine = Mine(plain.kind, plain.parameters, plain.snapshot(), plain._state.rng.copy())
+    mine = Mine(plain.kind, plain.parameters, plain.snapshot(), plain.snapshot().rng)
     problem = Problem([[0.1, 0.9]], [0], 100, RR)
-    with pytest.raises(ValueError, match="a fresh one for every run") as caught:
+    with pytest.raises(ValueError, match=r"fresh.*every run") as caught:
         simulate(problem, mine, runs=1)
     assert "\n" not in str(caught.value)
     mine.save(tmp_path / "mine")

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from forking import PATIENCE, forked, forks, receive, warned
+from helpers.private import lock_of, replace_lock
 from maskedbandits import Policy, RandomizedResponse, load_policy, make_policy
 from specimens import RR, specimen
 from trials import INTERPRETED
@@ -77,24 +78,24 @@ def test_report_waits_for_first_masked_report(tmp_path: Path) -> None:
     """Whether reports have corruptions of their own is looked at when it is a report's turn, not before."""
     policy = specimen("sw-klucb-cf")
     play(policy, 0, 20)
-    lock = policy._lock
+    lock = lock_of(policy)
 
     class Busy:
         """A lock that another thread gets first."""
 
         def __enter__(self) -> None:
-            policy._lock = lock
+            replace_lock(policy, lock)
             policy.observe(0, 1, OTHER)
             lock.acquire()
 
         def __exit__(self, *error: object) -> None:
             lock.release()
 
-    policy._lock = Busy()  # type: ignore[assignment]
+    replace_lock(policy, Busy())
     policy.observe(1, 1)
     assert policy.observations == 22
     policy.save(tmp_path / "policy")
-    state = load_policy(tmp_path / "policy")._state
+    state = load_policy(tmp_path / "policy").snapshot()
     assert state.mask_numbers.sum() == 22
 
 

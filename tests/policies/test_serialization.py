@@ -14,6 +14,7 @@ import pytest
 
 import changed_numbers
 from children import finished
+from helpers.private import live_state
 from maskedbandits import GaussianNoise, LaplaceNoise, RandomizedResponse, load_policy, make_policy
 from specimens import RR
 from twins import stream
@@ -208,7 +209,7 @@ class TestChangedNumbers:
     def test_a_mask_without_a_slope_is_refused(self, span: float, tmp_path: Path) -> None:
         """The mean of an arm is found by dividing by it."""
         policy = changed_numbers.played("sw-ts-cf")
-        policy._state.ring_spans[4] = span
+        live_state(policy).ring_spans[4] = span
         policy.save(tmp_path / "policy")
         refused(tmp_path / "policy", "out of range")
 
@@ -257,10 +258,12 @@ class TestFeedbackOfAnySize:
         policy.observe(1, -5.0)
         policy.save(path)
         assert load_policy(path).estimates().tolist() == [1.0, 0.0]
-        rewrite(path, {"parameters": {"window": 30, "xi": float(policy._state.scalars[0].xi)}})
+        rewrite(path, {"parameters": {"window": 30, "xi": float(policy.snapshot().scalars[0].xi)}})
         refused(path, "out of range")
         policy.save(path)
-        rewrite(path, {"parameters": {**policy._given, "sigma": 7.0}})
+        with np.load(path) as file:
+            saved = json.loads(str(file["about"]))["parameters"]
+        rewrite(path, {"parameters": {**saved, "sigma": 7.0}})
         refused(path, "its xi is not what its parameters say")
-        rewrite(path, {"parameters": {**policy._given, "divergence": "sub-gamma", "tail": 1.0}})
+        rewrite(path, {"parameters": {**saved, "divergence": "sub-gamma", "tail": 1.0}})
         refused(path, "damaged")

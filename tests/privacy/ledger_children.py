@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from ledgers import Clock
 
+from helpers.private import connection_of
 from maskedbandits.privacy.ledger import Ledger, LedgerError, Overdraft, period
 
 PROCESSES = multiprocessing.get_context("forkserver")
@@ -60,7 +61,7 @@ def die_before_statement(ledger: Ledger, number: int) -> None:
         if seen[0] == number:
             die()
 
-    ledger._connection.set_trace_callback(traced)
+    connection_of(ledger).set_trace_callback(traced)
 
 
 def crash_at_statement(send: Connection, path: str, number: int) -> None:
@@ -88,7 +89,7 @@ def crash_after_draw(send: Connection, path: str) -> None:
     """Report, killed after the commit of the draw and before the caller has it."""
     ledger, seen = Ledger(1, path), [""]
     ledger.reserve("a", 0)
-    ledger._connection.set_trace_callback(lambda statement: seen.__setitem__(0, statement))
+    connection_of(ledger).set_trace_callback(lambda statement: seen.__setitem__(0, statement))
 
     def profiled(frame: FrameType, event: str, argument: Any) -> None:
         if event == "c_return" and argument.__name__ == "execute" and seen[0] == "COMMIT":

@@ -59,9 +59,15 @@ def used(path: Path) -> Path:
     return path
 
 
+def read_rows(path: Path, query: str) -> list[Any]:
+    """Return what a query finds in the file of a ledger."""
+    with contextlib.closing(sqlite3.connect(path)) as file:
+        return file.execute(query).fetchall()
+
+
 def content(path: Path) -> tuple[list[Any], Fraction]:
     with Ledger(1000, path) as ledger:
-        return ledger._connection.execute("SELECT * FROM decisions").fetchall(), ledger.spent
+        return read_rows(path, "SELECT * FROM decisions"), ledger.spent
 
 
 def change(path: Path, statement: str, *values: str | int | None) -> None:

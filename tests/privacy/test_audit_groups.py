@@ -160,7 +160,7 @@ def test_own_answers_are_not_refuted(answers: str) -> None:
 
 
 def test_broken_own_answers_are_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Question, "answer", lambda self, group, reward, max_epsilon: self._true_answer(group, reward))
+    monkeypatch.setattr(Question, "answer", lambda self, group, reward, max_epsilon: true_answer(self, group, reward))
     result = call("--groups", 2, "--trials", 1000, "--json", *SURE)
     assert (result.exit_code, json.loads(result.stdout)["outcome"]) == (cli.FAILED, "refuted")
 
@@ -223,7 +223,7 @@ def test_queries_are_hostile_and_independent_of_inputs(kind: str) -> None:
         assert runs[0].answer_counts[line] == question.answers
         assert Fraction(epsilon) * MILLION == (runs[0].millionths[line] or MILLION)
         assert question.epsilon == Fraction(epsilon)
-        assert runs[0].true_answers[line] == question._true_answer(int(group), int(reward))
+        assert runs[0].true_answers[line] == true_answer(question, int(group), int(reward))
         if runs[0].table_kinds[line] == 1:
             assert table == "0,1,0"
         if kind == PARTS:
@@ -284,12 +284,19 @@ def test_enumeration_detects_a_weak_mask(monkeypatch: pytest.MonkeyPatch) -> Non
     assert [line.split()[-1] for line in result.stdout.splitlines()[1:]] == ["NO", "yes", "yes", "NO", "yes", "yes"]
 
 
+def true_answer(question: Question, group: int, reward: int) -> int:
+    """Return the answer before masking, as the documentation has it."""
+    if question.signs is not None:
+        return reward ^ question.signs[group]
+    return 2 * (group if question.parts is None else question.parts[group]) + reward
+
+
 def tells_the_arm(self: Question, group: int, reward: int, *ledger: Any) -> Any:
     return ANSWER(self, group, reward, *ledger), self.arm(group)
 
 
 def tells_the_truth(self: Question, group: int, reward: int, *ledger: Any) -> int:
-    return self._true_answer(group, reward)
+    return true_answer(self, group, reward)
 
 
 def turned_round_after_masking(self: Question, group: int, reward: int, *ledger: Any) -> int:
@@ -297,7 +304,7 @@ def turned_round_after_masking(self: Question, group: int, reward: int, *ledger:
 
 
 def less_hidden_with_a_ledger(self: Question, group: int, reward: int, *ledger: Any) -> int:
-    return self._true_answer(group, reward) if ledger else ANSWER(self, group, reward)
+    return true_answer(self, group, reward) if ledger else ANSWER(self, group, reward)
 
 
 def answers_only_after_a_reward(self: Question, group: int, reward: int, *ledger: Any) -> int:

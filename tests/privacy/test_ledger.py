@@ -11,6 +11,7 @@ import pytest
 from ledgers import refused
 from scipy.stats import binom
 
+from helpers.private import connection_of
 from maskedbandits.errors import UserError
 from maskedbandits.privacy import composition
 from maskedbandits.privacy.ledger import Ledger, Overdraft, storage
@@ -90,10 +91,10 @@ def test_reservation_sums_many_reports_once(monkeypatch: pytest.MonkeyPatch) -> 
     with Ledger(2250, delta=1e-6) as ledger:
         for epsilon, reports in (("1/10", 3333), ("1/2", 3333), ("1", 3333)):
             row = (0, epsilon, reports, storage.compute_checksum(0, epsilon, reports))
-            ledger._connection.execute("INSERT INTO spending VALUES (?, ?, ?, ?)", row)
+            connection_of(ledger).execute("INSERT INTO spending VALUES (?, ?, ?, ?)", row)
             names = [f"{epsilon}: {number}" for number in range(reports)]
             decisions = [(name, epsilon, None, storage.compute_checksum(name, epsilon, None)) for name in names]
-            ledger._connection.executemany("INSERT INTO decisions VALUES (?, ?, ?, ?)", decisions)
+            connection_of(ledger).executemany("INSERT INTO decisions VALUES (?, ?, ?, ?)", decisions)
         ledger.reserve("one more", 0.5)
         assert len(added_up) == 1
         assert ledger.reports == 10_000
@@ -105,9 +106,9 @@ def test_reservation_reads_spending_once() -> None:
     with Ledger(10**6) as ledger:
         for decision in range(60):
             ledger.reserve(decision, f"0.{decision + 1000}")
-        ledger._connection.set_trace_callback(statements.append)
+        connection_of(ledger).set_trace_callback(statements.append)
         ledger.reserve("one more", 0.5)
-        ledger._connection.set_trace_callback(None)
+        connection_of(ledger).set_trace_callback(None)
     assert sum("FROM spending" in statement for statement in statements) == 1
 
 
@@ -250,12 +251,12 @@ def test_reward_is_never_written(file: Path) -> None:
     value = 0.123456789
     statements: list[str] = []
     with Ledger(100, file) as ledger:
-        ledger._connection.set_trace_callback(statements.append)  # with the values that are filled in
+        connection_of(ledger).set_trace_callback(statements.append)  # with the values that are filled in
         for decision in range(50):
             ledger.reserve(decision, 1)
             ledger.report(decision, value)
         ledger.settle(0)
-        ledger._connection.set_trace_callback(None)
+        connection_of(ledger).set_trace_callback(None)
     assert any(statement.startswith("REPLACE INTO decisions") for statement in statements)
     assert not any("0.123" in statement for statement in statements)
     written = file.read_bytes()

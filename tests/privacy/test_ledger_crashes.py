@@ -12,6 +12,7 @@ import ledger_children as children
 import pytest
 from ledgers import refused
 
+from helpers.private import connection_of, replace_connection
 from maskedbandits.privacy.ledger import Ledger, Overdraft, storage
 from maskedbandits.privacy.ledger import storage as file_module
 
@@ -85,8 +86,8 @@ def test_interrupt_at_any_statement_leaves_nothing_open(
 ) -> None:
     monkeypatch.setattr(storage, "LOCK_TIMEOUT_S", 0.05)
     with Ledger(1, file) as ledger, Ledger(1, file) as other:
-        connection = ledger._connection
-        ledger._connection = Interrupted(connection, after)  # type: ignore[assignment]
+        connection = connection_of(ledger)
+        replace_connection(ledger, Interrupted(connection, after))
         with pytest.raises(KeyboardInterrupt):
             ledger.reserve("a", 0.5)
         assert not connection.in_transaction
@@ -97,18 +98,18 @@ def test_interrupt_at_any_statement_leaves_nothing_open(
 
 def test_open_transaction_is_rolled_back(file: Path) -> None:
     with Ledger(1, file) as ledger:
-        ledger._connection.execute("BEGIN IMMEDIATE")
-        ledger._connection.execute("DELETE FROM spending")
+        connection_of(ledger).execute("BEGIN IMMEDIATE")
+        connection_of(ledger).execute("DELETE FROM spending")
         ledger.reserve("a", 0.5)
-        ledger._connection.execute("BEGIN IMMEDIATE")
-        ledger._connection.execute("DELETE FROM spending")
+        connection_of(ledger).execute("BEGIN IMMEDIATE")
+        connection_of(ledger).execute("DELETE FROM spending")
         assert ledger.spent == Fraction(1, 2)
 
 
 def test_sqlite_errors_are_not_called_damage(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Ledger(1, file) as ledger:
         monkeypatch.setattr(file_module, "roll_back", lambda connection: None)
-        ledger._connection.execute("BEGIN")
+        connection_of(ledger).execute("BEGIN")
         with refused("within a transaction, so no report is made", "check the file"):
             ledger.reserve("a", 0.5)
 

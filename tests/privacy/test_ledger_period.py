@@ -9,7 +9,7 @@ from typing import Any
 
 import ledger_children as children
 import pytest
-from ledgers import Clock, refused
+from ledgers import Clock, read_rows, refused
 
 from maskedbandits.errors import UserError
 from maskedbandits.privacy.ledger import Ledger, LedgerError, Overdraft, period
@@ -129,14 +129,15 @@ def test_old_payment_times_are_erased(file: Path, clock: Clock) -> None:
         for number in range(5):
             clock.at = START + number * 1000
             ledger.reserve(number, 0.1)
-        assert len(ledger._connection.execute("SELECT * FROM spending").fetchall()) == 5
+        assert len(read_rows(file, "SELECT * FROM spending")) == 5
         clock.at = START + 10 * DAY
         ledger.reserve("later", 0.1)
-        rows = ledger._connection.execute("SELECT moment, epsilon, reports FROM spending ORDER BY moment").fetchall()
+        rows = read_rows(file, "SELECT moment, epsilon, reports FROM spending ORDER BY moment")
         assert rows == [(0, "1/10", 5), (START + 10 * DAY + 1, "1/10", 1)]
-    with Ledger(1, file.with_name("other")) as ledger:
+    other = file.with_name("other")
+    with Ledger(1, other) as ledger:
         ledger.reserve("a", 0.5)
-        assert ledger._connection.execute("SELECT moment FROM spending").fetchall() == [(0,)]
+        assert read_rows(other, "SELECT moment FROM spending") == [(0,)]
 
 
 def test_paid_decision_can_be_reported_later(clock: Clock) -> None:

@@ -11,6 +11,7 @@ import ledger_children as children
 import pytest
 from ledgers import DAMAGES, change, content, refused, used
 
+from helpers.private import connection_of
 from maskedbandits.privacy.ledger import Ledger, LedgerError, storage
 
 pytest_plugins = ["ledger_fixtures"]
@@ -35,7 +36,7 @@ def test_full_database_is_reported_as_full_disk(file: Path) -> None:
     used(file)
     before = content(file)
     with Ledger(1000, file) as ledger:
-        ledger._connection.execute("PRAGMA max_page_count = 1")  # that is: no more than there are
+        connection_of(ledger).execute("PRAGMA max_page_count = 1")  # that is: no more than there are
         with refused("the disk is full", "make room"):
             for decision in range(200):
                 ledger.reserve(f"{decision:0>200}", 0)
@@ -258,7 +259,7 @@ def test_memory_name_is_an_ordinary_path(folder: Path, monkeypatch: pytest.Monke
 def test_file_has_durable_settings(file: Path) -> None:
     with Ledger(1, file) as ledger:
         pragmas = {
-            name: ledger._connection.execute(f"PRAGMA {name}").fetchone()[0]
+            name: connection_of(ledger).execute(f"PRAGMA {name}").fetchone()[0]
             for name in ("synchronous", "journal_mode", "secure_delete")
         }
     assert pragmas == {"synchronous": 3, "journal_mode": "delete", "secure_delete": 1}

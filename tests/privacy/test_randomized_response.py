@@ -107,7 +107,7 @@ def test_extreme_matrices_are_private(p00: str, p11: str, bits: int) -> None:
     a, b = Fraction(p00), Fraction(p11)
     stated = naive.odds([[a, 1 - a], [1 - b, b]])
     if stated > Fraction(8_886_110):
-        with pytest.raises(UserError, match="have an epsilon above 16"):
+        with pytest.raises(UserError, match="epsilon above 16"):
             Randomizer.from_matrix(p00, p11, bits=bits)
         return
     assert Randomizer.from_matrix(p00, p11, bits=bits).exact_epsilon.odds <= stated

@@ -95,10 +95,10 @@ def test_forgetting_lowers_regret_after_changes(name: str, discounts: tuple[floa
     [
         ({"weights": [1.0]}, "give \\(segments, arms, features\\)"),
         ({"weights": [[1.0, np.inf]]}, "finite"),
-        ({"weights": [[1.0], [1.0, 2.0]]}, "as many features for every arm"),
+        ({"weights": [[1.0], [1.0, 2.0]]}, "as many features"),
         ({"starts": [0, 5]}, "starts"),
         ({"horizon": 0}, "horizon = 0"),
-        ({"corruption": 1.0}, "corruption = 1.0: give a RandomizedResponse"),
+        ({"corruption": 1.0}, "corruption = 1.0"),
     ],
 )
 def test_invalid_problems_are_refused(given: dict[str, Any], complaint: str) -> None:
@@ -112,7 +112,7 @@ def test_misfits_are_refused() -> None:
     assert (problem.segments, problem.arms, problem.features) == (1, 3, 4)
     with pytest.raises(UserError, match="make_featured"):
         simulate(problem, make_policy("klucb-cf", arms=3, corruption=MASK))
-    with pytest.raises(UserError, match="3 arms and 2 features"):
+    with pytest.raises(UserError, match=r"3 arms.*2 features"):
         simulate(problem, make_featured("logistic-ts-cf", arms=3, features=2, corruption=MASK))
     with pytest.raises(UserError, match="features come at once"):
         simulate(problem, make_featured("logistic-ts-cf", arms=3, features=4, corruption=MASK), delay=5)

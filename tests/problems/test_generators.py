@@ -9,10 +9,12 @@ from hypothesis import strategies as st
 
 from maskedbandits import Problem, RandomizedResponse
 from maskedbandits.problems import GENERATORS, generators
+from naive import generators as naive_generators
 
 RR = RandomizedResponse.from_epsilon(1.0)
 
-ABRUPT = ["random-segments", "one-arm-at-a-time", "one-ahead", "best-stays-best"]
+ABRUPT = ["random-segments", "one-arm-at-a-time", "one-ahead", "best-stays-best", "some-arms-change"]
+WITH_GAP = ABRUPT[:-1]
 DRIFTS = ["sinusoid", "random-walk", "linear"]
 ROUNDING = 1e-12
 
@@ -67,6 +69,7 @@ class TestEveryGenerator:
             ("one-arm-at-a-time", [0.0042, 0.7988, 0.6570, 0.6377], [0.0042, 0.4262, 0.7941, 0.6377], [0, 638, 1538]),
             ("one-ahead", [0.3, 0.4, 0.3, 0.3], [0.3, 0.3, 0.3, 0.4], [0, 638, 1538]),
             ("best-stays-best", [0.0047, 0.8862, 0.7391, 0.7174], [0.1442, 0.6513, 0.0395, 0.0321], [0, 638, 1538]),
+            ("some-arms-change", [0.3002, 0.8736, 0.0053, 0.8212], [0.2098, 0.5338, 0.0801, 0.3741], [0, 638, 1538]),
             ("sinusoid", [0.1436, 0.6817, 0.3183, 0.8564], [0.1414, 0.6772, 0.3228, 0.8586], [0, 3, 6]),
             ("random-walk", [0.6251, 0.8972, 0.7757, 0.2252], [0.9002, 0.1877, 0.5977, 0.6911], [0, 3, 6]),
             ("linear", [0.2027, 0.6981, 0.9075, 0.2702], [0.0047, 0.8391, 0.7174, 0.4211], [0, 3, 6]),
@@ -103,7 +106,7 @@ class TestAbruptChanges:
         assert draw("random-segments", segments=5, shortest=600).lengths.tolist() == [600] * 5
         assert draw("random-segments", segments=3000).lengths.tolist() == [1] * 3000
 
-    @pytest.mark.parametrize("name", ABRUPT)
+    @pytest.mark.parametrize("name", WITH_GAP)
     @given(arms=st.integers(2, 30), segments=st.integers(1, 40), gap=st.floats(0, 0.4), seed=seeds)
     def test_best_arm_is_ahead_by_gap(self, name: str, arms: int, segments: int, gap: float, seed: int) -> None:
         problem = draw(name, arms=arms, segments=segments, gap=gap, seed=seed)
@@ -136,6 +139,31 @@ class TestAbruptChanges:
         problem = draw("best-stays-best", arms=arms, segments=20, gap=gap, seed=seed)
         assert len(set(problem.means.argmax(axis=1).tolist())) == 1
         assert np.all(np.diff(problem.means, axis=0) != 0.0)
+
+    @given(
+        arms=st.integers(1, 8),
+        segments=st.integers(1, 12),
+        seed=seeds,
+        probability=st.floats(0, 1),
+        moves=st.tuples(st.floats(0, 0.5), st.floats(0, 0.5)).map(sorted),
+    )
+    def test_some_arms_change_equals_twin(
+        self, arms: int, segments: int, seed: int, probability: float, moves: list[float]
+    ) -> None:
+        smallest, largest = moves
+        how: dict[str, Any] = {"probability": probability, "smallest": smallest, "largest": largest, "shortest": 100}
+        problem = draw("some-arms-change", arms=arms, segments=segments, seed=seed, **how)
+        means, starts = naive_generators.some_arms_change(arms, 3000, segments, seed, **how)
+        assert problem.starts.tolist() == starts
+        assert problem.means == pytest.approx(np.array(means), abs=ROUNDING)
+
+    def test_arms_change_with_their_probability_and_by_documented_steps(self) -> None:
+        moves = np.diff(draw("some-arms-change", arms=200, segments=50, probability=0.3).means, axis=0)
+        sizes = np.abs(moves[moves != 0])
+        assert (moves != 0).mean() == pytest.approx(0.3, abs=0.02)  # four standard errors
+        assert sizes.min() >= 0.05 - ROUNDING
+        assert sizes.max() <= 0.3 + ROUNDING
+        assert sizes.mean() == pytest.approx(0.175, abs=0.006)
 
     def test_means_are_uniform_given_gap(self) -> None:
         # compare with rejection sampling: the means of each rank agree to four standard errors
@@ -215,42 +243,42 @@ class TestDrifts:
 @pytest.mark.parametrize(
     ("name", "change", "complaint"),
     [
-        ("random-segments", {"arms": 1}, "arms = 1: give a whole number of at least 2"),
-        ("one-arm-at-a-time", {"arms": 1}, "arms = 1: give a whole number of at least 2"),
-        ("best-stays-best", {"arms": "two"}, "arms = 'two': give a whole number of at least 2"),
-        ("linear", {"arms": [2, 3]}, "arms = .2, 3.: give a whole number"),
-        ("random-walk", {"arms": 0}, "arms = 0: give a whole number of at least 1"),
-        ("random-segments", {"horizon": 0}, "horizon = 0: give a whole number of at least 1"),
-        ("sinusoid", {"horizon": 10.5}, "horizon = 10.5: give a whole number of at least 1"),
-        ("linear", {"horizon": 3}, "horizon 3 is shorter than the number of arms 4"),
-        ("random-segments", {"segments": 0}, "segments = 0: give a whole number of at least 1"),
-        ("random-segments", {"segments": 3001}, "segments = 3001: a horizon of 3000 has room for 3000"),
-        ("best-stays-best", {"shortest": 601}, "shortest = 601: 5 segments of 3000 steps leave 600 each"),
-        ("best-stays-best", {"shortest": 0}, "shortest = 0: give a whole number of at least 1"),
-        ("random-segments", {"seed": -1}, "seed = -1: give a whole number of at least 0"),
-        ("random-segments", {"seed": None}, "seed = None: give a whole number of at least 0"),
-        ("random-segments", {"gap": 0.91}, r"gap = 0.91: give a number in \[0, 0.9\]"),
-        ("one-arm-at-a-time", {"gap": 0.41}, r"gap = 0.41: give a number in \[0, 0.4\]"),
-        ("one-ahead", {"arms": 1}, "arms = 1: give a whole number of at least 2"),
-        ("one-ahead", {"base_rate": 0.95}, "base_rate = 0.95 and gap = 0.1 add up to more than 1: lower either"),
-        ("one-ahead", {"base_rate": -0.1}, r"base_rate = -0.1: give a number in \[0, 1\]"),
-        ("linear", {"gap": -0.1}, r"gap = -0.1: give a number in \[0, 0.9\]"),
-        ("linear", {"gap": math.nan}, r"gap = nan: give a number in \[0, 0.9\]"),
-        ("linear", {"gap": "big"}, r"gap = 'big': give a number in \[0, 0.9\]"),
-        ("linear", {"gap": True}, r"gap = True: give a number in \[0, 0.9\]"),
-        ("linear", {"resolution": 0}, "resolution = 0: give a whole number of at least 1"),
-        ("sinusoid", {"amplitude": 0.6}, r"amplitude = 0.6: give a number in \[0, 0.5\]"),
-        ("sinusoid", {"periods": 501}, r"periods = 501: give a number in \[0, 500\]"),
-        ("random-walk", {"spread": -1}, r"spread = -1: give a number in \[0, 1e\+06\]"),
-        ("random-walk", {"spread": math.inf}, r"spread = inf: give a number in \[0, 1e\+06\]"),
-        ("random-walk", {"corruption": [RR]}, "1 corruptions for 4 arms"),
-        ("random-segments", {"horizon": 2**54}, "horizon = .*: give a whole number of at most 9007199254740992"),
-        ("random-segments", {"horizon": 10**5000}, "horizon = a number of thousands of digits: give a whole number"),
-        ("random-segments", {"horizon": 2**53, "segments": 2**52}, "are too many: give at most 16777216 means"),
-        ("best-stays-best", {"arms": 2**40}, "are too many: give at most 16777216 means"),
-        ("linear", {"horizon": 2**50, "resolution": 1}, "1125899906842624 segments of 4 arms are too many"),
-        ("random-walk", {"spread": 1e308}, r"spread = 1e\+308: give a number in"),
-        ("sinusoid", {"amplitude": 10**400}, "amplitude = 1000.*: give a number in"),
+        ("random-segments", {"arms": 1}, "arms = 1.*least 2"),
+        ("one-arm-at-a-time", {"arms": 1}, "arms = 1.*least 2"),
+        ("best-stays-best", {"arms": "two"}, "arms = 'two'.*least 2"),
+        ("linear", {"arms": [2, 3]}, "arms = .2, 3."),
+        ("random-walk", {"arms": 0}, "arms = 0.*least 1"),
+        ("random-segments", {"horizon": 0}, "horizon = 0.*least 1"),
+        ("sinusoid", {"horizon": 10.5}, "horizon = 10.5.*least 1"),
+        ("linear", {"horizon": 3}, "horizon 3.*arms 4"),
+        ("random-segments", {"segments": 0}, "segments = 0.*least 1"),
+        ("random-segments", {"segments": 3001}, "segments = 3001: .*3000"),
+        ("best-stays-best", {"shortest": 601}, "shortest = 601: .*600"),
+        ("best-stays-best", {"shortest": 0}, "shortest = 0.*least 1"),
+        ("random-segments", {"seed": -1}, "seed = -1.*least 0"),
+        ("random-segments", {"seed": None}, "seed = None.*least 0"),
+        ("random-segments", {"gap": 0.91}, r"gap = 0.91: .*0.9\]"),
+        ("one-arm-at-a-time", {"gap": 0.41}, r"gap = 0.41: .*0.4\]"),
+        ("one-ahead", {"arms": 1}, "arms = 1.*least 2"),
+        ("one-ahead", {"base_rate": 0.95}, "add up.*more than 1"),
+        ("one-ahead", {"base_rate": -0.1}, r"base_rate = -0.1: .*1\]"),
+        ("linear", {"gap": -0.1}, r"gap = -0.1: .*0.9\]"),
+        ("linear", {"gap": math.nan}, r"gap = nan: .*0.9\]"),
+        ("linear", {"gap": "big"}, r"gap = 'big': .*0.9\]"),
+        ("linear", {"gap": True}, r"gap = True: .*0.9\]"),
+        ("linear", {"resolution": 0}, "resolution = 0.*least 1"),
+        ("sinusoid", {"amplitude": 0.6}, r"amplitude = 0.6: .*0.5\]"),
+        ("sinusoid", {"periods": 501}, r"periods = 501: .*500\]"),
+        ("random-walk", {"spread": -1}, r"spread = -1: .*1e\+06"),
+        ("random-walk", {"spread": math.inf}, r"spread = inf: .*1e\+06"),
+        ("random-walk", {"corruption": [RR]}, "1 corruptions for 4"),
+        ("random-segments", {"horizon": 2**54}, "horizon = .*most 9007199254740992"),
+        ("random-segments", {"horizon": 10**5000}, "thousands of digits"),
+        ("random-segments", {"horizon": 2**53, "segments": 2**52}, "too many: .*16777216 means"),
+        ("best-stays-best", {"arms": 2**40}, "too many: .*16777216 means"),
+        ("linear", {"horizon": 2**50, "resolution": 1}, "1125899906842624 segments"),
+        ("random-walk", {"spread": 1e308}, r"spread = 1e\+308"),
+        ("sinusoid", {"amplitude": 10**400}, "amplitude = 1000"),
     ],
 )
 def test_wrong_values_are_refused_in_one_line(name: str, change: dict[str, Any], complaint: str) -> None:

@@ -54,9 +54,9 @@ def test_noise_keeps_means() -> None:
 @pytest.mark.parametrize(
     ("make", "complaint"),
     [
-        (lambda: Problem([0.2, 0.8], [0], 10, RR, rewards="normal"), "rewards = 'normal': give 'bernoulli'"),
-        (lambda: Problem([0.2, 0.8], [0], 10, RR, rewards=Gaussian(1)), "cannot be masked as bits"),
-        (lambda: Problem([0.2, 0.8], [0], 10, [GaussianNoise(1), RR], rewards=Gaussian(1)), "cannot be masked as bits"),
+        (lambda: Problem([0.2, 0.8], [0], 10, RR, rewards="normal"), "rewards = 'normal'"),
+        (lambda: Problem([0.2, 0.8], [0], 10, RR, rewards=Gaussian(1)), "cannot.*masked as bits"),
+        (lambda: Problem([0.2, 0.8], [0], 10, [GaussianNoise(1), RR], rewards=Gaussian(1)), "cannot.*masked as bits"),
         (lambda: Problem([0.2, 0.8], [0], 10, GaussianNoise(1), liars=0.1), "liars"),
         (lambda: Problem.replay([[0, 1]] * 5, GaussianNoise(1)), "replayed in bits"),
         (lambda: Problem.replay_log([0, 1], [0, 1], LaplaceNoise(1)), "replayed in bits"),
@@ -97,13 +97,13 @@ class TestFunctionOfTime:
     @pytest.mark.parametrize(
         ("means_at", "complaint"),
         [
-            (lambda step: [0.1, 1.2], r"means_at\(0\) = \[0.1, 1.2\]: give a list of numbers in"),
-            (lambda step: [0.1, math.nan], "give a list of numbers"),
-            (lambda step: 0.5, r"means_at\(0\) = 0.5: give a list"),
+            (lambda step: [0.1, 1.2], r"means_at\(0\) = .*1.2"),
+            (lambda step: [0.1, math.nan], "list of numbers"),
+            (lambda step: 0.5, r"means_at\(0\) = 0.5"),
             (lambda step: [], "give a list"),
             (lambda step: ["a"], "give a list"),
-            (lambda step: [0.1] * (2 if step < 5 else 3), r"means_at\(5\) has 3 means, means_at\(0\) has 2"),
-            ([0.1, 0.2], "means_at = .*: give a function"),
+            (lambda step: [0.1] * (2 if step < 5 else 3), r"means_at\(5\) has 3"),
+            ([0.1, 0.2], "means_at = .*function"),
         ],
     )
     def test_bad_function_is_refused_in_one_line(self, means_at: Any, complaint: str) -> None:

@@ -180,3 +180,37 @@ def test_print_fits_on_paper(opened: Any) -> None:
     opened.set_viewport_size({"width": 680, "height": 900})  # A4 less its margins
     opened.emulate_media(media="print")
     assert opened.evaluate("document.documentElement.scrollWidth") <= 680
+
+
+def test_hiding_a_curve_scales_panel_to_the_others(opened: Any) -> None:
+    figure = opened.locator("figure").first
+    top = "getBoundingClientRect().top"
+    places = f"all => all.map((it) => [it.textContent, Math.round(it.{top} - it.ownerSVGElement.{top})])"
+    ticks = figure.locator('svg [id*="-ytick_"]')
+    before = ticks.evaluate_all(places)
+    higher, lower = sorted(made()[:2], key=lambda cell: -float(cell.mean[-1]))
+    name = higher.label.policy
+    heights = [
+        box["height"] for box in (figure.locator(f'[data-series="{number}"]').first.bounding_box() for number in (0, 1))
+    ]
+    button = figure.locator(".legend button", has_text=name)
+    button.click()
+    lowest_number = 1 - int(button.get_attribute("data-toggles"))
+    grown = figure.locator(f'[data-series="{lowest_number}"]').first.bounding_box()["height"]
+    assert grown > heights[lowest_number]
+    svg = figure.locator("svg").nth(2).bounding_box()
+    assert grown < svg["height"]
+    assert ticks.evaluate_all(places) != before
+    button.click()
+    assert ticks.evaluate_all(places) == before
+    again = figure.locator(f'[data-series="{lowest_number}"]').first.bounding_box()["height"]
+    assert again == pytest.approx(heights[lowest_number], abs=0.5)
+    assert lower.label.policy != name
+
+
+def test_regions_and_drawings_have_labels_of_their_own(opened: Any) -> None:
+    labels = opened.evaluate(
+        "[...document.querySelectorAll('[aria-label]')].map((it) => it.getAttribute('aria-label'))"
+    )
+    assert labels
+    assert len(labels) == len(set(labels))

@@ -95,14 +95,15 @@ def test_context_summary_says_when_it_pays() -> None:
     said = {
         "A choice for each group pays from 10 visitors (ε = 4) to 100 visitors (ε = 1) on.": late + early,
         "A choice for each group pays at ε = 4, from 10 visitors (ε = 4) on.": never + early,
-        "A choice for each group pays at no ε up to 1,000 visitors, where it loses more.": never,
-        "A choice for each group pays at no ε up to 1,000 visitors, where it is not seen to lose less.": unclear,
+        "A choice for each group pays at no ε up to 1,000 visitors, where it has more regret.": never,
+        "A choice for each group pays at no ε up to 1,000 visitors, where it has no clearly lower regret.": unclear,
     }
     for words, cells in said.items():
         assert summary.summarize_context(summary.pair_contexts(cells)) == words
     many = [(str(place), summary.pair_contexts(early)[0][1]) for place in range(20)]
     assert (
-        summary.summarize_context(many) == "A choice for each group pays in 20 of 20 comparisons, and loses more in 0."
+        summary.summarize_context(many)
+        == "A choice for each group pays in 20 of 20 comparisons, and has more regret in 0."
     )
 
 

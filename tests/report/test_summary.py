@@ -43,16 +43,16 @@ GOOD, BAD = [9.0, 10.0, 11.0], [18.0, 20.0, 22.0]  # 10 ± 2.5 and 20 ± 5.0
 
 def test_summary_names_best_policy_interval_and_lead() -> None:
     assert said(cell("b", BAD), cell("a", GOOD)) == (
-        "“a” lost least: 10.0 ± 2.5, mean regret with its 95 % interval; that is 50 % less than the next, "
-        "and no interval reaches that of the first."
+        "“a” has the lowest regret: 10.0 ± 2.5 (mean, 95 % interval). That is 50 % less than the next policy. "
+        "No interval overlaps that of the best."
     )
 
 
 @pytest.mark.parametrize(("other", "told_apart"), [([16.0, 18.0, 17.5], True), ([12.0, 18.0, 15.0], False)])
 def test_overlapping_intervals_are_named(other: list[float], told_apart: bool) -> None:
     sentence = said(cell("a", GOOD), cell("b", other), cell("c", [100.0, 101.0, 102.0]))
-    assert ("no interval reaches" in sentence) == told_apart
-    assert ("do not tell the first from “b”, for the intervals overlap" in sentence) == (not told_apart)
+    assert ("No interval overlaps" in sentence) == told_apart
+    assert ("do not separate it from “b”" in sentence) == (not told_apart)
     assert "“c”" not in sentence
 
 
@@ -78,20 +78,20 @@ def test_summary_covers_several_epsilons() -> None:
         *(cell("a", BAD, math.inf), cell("b", GOOD, math.inf)),
     ]
     assert said(*cells) == (
-        "“a” lost least: 10.0 ± 2.5 at ε = 0.5 and 10.0 ± 2.5 at ε = 1; “b”: 10.0 ± 2.5 at ε = ∞, "
-        "mean regret with its 95 % interval; that is 9 to 50 % less than the next, "
-        "but these runs do not tell the first from “b” at ε = 1, for the intervals overlap."
+        "“a” has the lowest regret: 10.0 ± 2.5 at ε = 0.5 and 10.0 ± 2.5 at ε = 1; “b”: 10.0 ± 2.5 at ε = ∞ "
+        "(mean, 95 % interval). That is 9 to 50 % less than the next policy. "
+        "Overlapping intervals do not separate it from “b” at ε = 1: try more runs."
     )
 
 
 def test_summary_of_one_run_has_no_interval() -> None:
     assert said(cell("a", [10.0]), cell("b", [20.0])) == (
-        "“a” lost least: 10.0; that is 50 % less than the next, but one run says nothing of chance."
+        "“a” has the lowest regret: 10.0. That is 50 % less than the next policy. One run gives no interval."
     )
 
 
 def test_summary_of_a_single_policy() -> None:
-    assert said(cell("a", GOOD)) == "“a” lost: 10.0 ± 2.5, mean regret with its 95 % interval."
+    assert said(cell("a", GOOD)) == "“a” regret: 10.0 ± 2.5 (mean, 95 % interval)."
 
 
 def test_lead_is_zero_without_regret() -> None:
@@ -102,7 +102,7 @@ def test_summary_of_several_problems_counts_wins() -> None:
     cells = [cell(policy, runs, problem=problem) for problem in "xyz" for policy, runs in (("a", GOOD), ("b", BAD))]
     cells[-2:] = [cell("a", [9.0, 10.0, 11.0], problem="z"), cell("b", [8.0, 10.0, 11.0], problem="z")]
     assert said(*cells) == (
-        "Lost least, of 3 comparisons: “a” in 2 and “b” in 1; in 2 of them the intervals do not overlap."
+        "Lowest regret in 3 comparisons: “a” in 2 and “b” in 1. In 2 of them the intervals do not overlap."
     )
 
 

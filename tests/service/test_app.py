@@ -13,6 +13,7 @@ import pytest
 from registries import build_registry, storage_in, until
 from web import SMALL, Client, Reply, Served
 
+from helpers.private import cut_connections, refuse_writes
 from maskedbandits.service import http, log_reader, log_writer
 from maskedbandits.service.app import App
 from maskedbandits.service.auth import create_key
@@ -21,7 +22,6 @@ from maskedbandits.service.registry import ExperimentRegistry
 from maskedbandits.service.server.settings import Settings
 from maskedbandits.service.state import get_kernel_key
 from maskedbandits.service.storage import Store, StoreUnavailable
-from maskedbandits.service.storage.sqlite import SqliteStore
 
 pytest_plugins = ["service_fixtures"]
 
@@ -156,7 +156,7 @@ def without_store(served: Served) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(log_writer, "COMMIT_TIMEOUT_S", 0.05)
         patch.setattr(log_reader, "SECOND", 0.05)
-        patch.setattr(SqliteStore, "_lend_connection", gone)
+        cut_connections(patch, gone)
         served.run(until(lambda: not served.registry.is_ready))
         yield
     served.run(until(lambda: served.registry.is_ready))
@@ -206,7 +206,7 @@ def test_full_disk_is_logged_once_and_not_ready(served: Served, capsys: pytest.C
     capsys.readouterr()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(log_writer, "COMMIT_TIMEOUT_S", 0.05)
-        patch.setattr(SqliteStore, "_begin_write", full)
+        refuse_writes(patch, full)
         assert served.post(REPORTS, {"token": token, "bit": 1}).status == 503
         for _ in range(2):
             served.run(asyncio.sleep(2 * log_writer.PAUSE_S))
@@ -218,12 +218,13 @@ def test_full_disk_is_logged_once_and_not_ready(served: Served, capsys: pytest.C
     assert served.post(REPORTS, {"token": token, "bit": 1}).json == {"status": "accepted"}
 
 
-def test_full_queue_loses_no_report(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    token = served.post(DECISIONS).json["token"]
-    with monkeypatch.context() as patch:
-        patch.setattr(served.registry.log_writer, "_max_waiting", 0)
-        assert served.post(REPORTS, {"token": token, "bit": 1}).status == 503
-    assert served.post(REPORTS, {"token": token, "bit": 1}).json == {"status": "accepted"}
+def test_full_queue_loses_no_report(storage: str, served: Served) -> None:
+    served.close()
+    with Served(build_registry(storage, queue=1)) as narrow:
+        reports = [{"token": narrow.post(DECISIONS).json["token"], "bit": 1} for _ in range(2)]
+        assert narrow.post(REPORTS, {"reports": reports}).status == 503
+        for report in reports:
+            assert narrow.post(REPORTS, report).json == {"status": "accepted"}
 
 
 def test_visitor_without_store_leaves_nothing_pending(served: Served) -> None:

@@ -75,13 +75,14 @@ def test_key_cache_does_not_grow_with_padding() -> None:
     """A good key with other blanks each time filled the memory: 226 to 618 MiB in 8 seconds."""
     keys = ApiKeys("127.0.0.1")
     keys.refresh([KeyRow("ops", "admin", hash_key("good"), 0, None), KeyRow("web", "device", hash_key("x"), 0, None)])
+    keys.identify(b"Bearer good"), keys.identify(b"Bearer x")
+    size = len(repr(vars(keys)))
     for blanks in range(1, 1000):
         assert keys.identify(b"Bearer" + b" " * blanks + b"good" + b" " * (blanks % 7)).name == "ops"
         assert keys.identify(b"bearer x" + b" " * blanks).name == "web"
         assert keys.identify(b"Bearer no" + b"." * blanks) is ANONYMOUS
         assert not is_own_name(b"localhost:" + b"0" * 300 + b"0" * blanks)
-    assert len(keys._cache) == 2
-    assert all(len(key) < 10 for key in keys._cache)
+    assert len(repr(vars(keys))) == size
 
 
 def test_other_headers_may_repeat() -> None:

@@ -15,6 +15,7 @@ from registries import config, open_registry, reported, storage_in, until
 from streaming import reading
 from web import Client
 
+from helpers.private import date_keys
 from maskedbandits.service.app import App
 from maskedbandits.service.auth import create_key, revoke_key
 from maskedbandits.service.dashboard import broadcast, history
@@ -150,7 +151,7 @@ def test_revoked_key_ends_the_stream(tmp_path: Path) -> None:
                 async with reading(app, LIVE, key=key) as reader, reading(app, "/v1/live", key=key) as other:
                     assert await reader.event("you") == {"may": ["read"]}
                     revoke_key(store, "grafana", 0)
-                    app._keys_read_at = -10.0
+                    date_keys(app, -10.0)
                     await app.renew_keys()
                     await until(lambda: reader.ended and other.ended)
                 assert (await Client(app, key).ask("GET", LIVE)).status == 401
@@ -191,7 +192,10 @@ def test_too_many_streams_are_rejected(tmp_path: Path) -> None:
     asyncio.run(use())
 
 
-def test_list_stream_has_every_experiment(tmp_path: Path) -> None:
+def test_list_stream_has_every_experiment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_memory() -> None:
+        raise MemoryError
+
     async def use() -> None:
         async with open_app(tmp_path) as (app, registry), reading(app, "/v1/live") as reader:
             first = await reader.event("experiments")
@@ -204,7 +208,7 @@ def test_list_stream_has_every_experiment(tmp_path: Path) -> None:
                 pass
             while state["experiments"][0]["status"] != "paused":
                 state = await reader.event("experiments")
-            registry.log_reader._quarantine(live_of(registry).id, MemoryError())
+            monkeypatch.setattr(live_of(registry), "sync_pending", no_memory)
             while state["experiments"][-1]["status"] != "aside":
                 state = await reader.event("experiments")
             assert [one["name"] for one in state["experiments"]] == ["second", "headline"]

@@ -54,7 +54,7 @@ def test_group_stream_has_estimates_by_group(tmp_path: Path) -> None:
             async with reading(app, f"{KINDS}/live") as reader:
                 history = await reader.event("history")
                 assert (history["arms"], len(history["at"])) == ([], len(history["reports"]))
-                while (state := await reader.event("state"))["sums"]["reports"] < 90 or state["sums"]["awaited"]:
+                while (state := await reader.event("state"))["sums"]["reports"] < 90 or state["sums"]["pending"]:
                     pass
                 live = registry.get("kinds")
                 assert live is not None
@@ -100,7 +100,7 @@ def test_group_stream_follows_changes_of_arms(tmp_path: Path) -> None:
             await registry.create(config("kinds", arms=2, groups=GROUPS))  # at epsilon = 1 answers are bits
             async with reading(app, f"{KINDS}/live") as reader:
                 state = await reader.event("state")
-                assert state["lead"] == "No report has been learnt yet."
+                assert state["lead"] == "No reports yet."
                 assert "a masked bit that hides group, arm and reward together: it is true 73.1 %" in state["meaning"]
                 assert "asks all groups as one with a chance of 12 %" in state["note"]  # exp(-2) to 1
                 await ask(app, f"{KINDS}/arms", {"name": "third"})

@@ -95,13 +95,13 @@ def test_page_shows_numbers_and_follows_them(page: Any, service: Running, name: 
     assert page.url.endswith("/dashboard")
     page.get_by_role("link", name=name, exact=True).click()
     expect(page.get_by_role("heading", level=1)).to_contain_text(name)
-    expect(tile(page, "Reports learnt")).to_have_text("60", timeout=WAIT)
+    expect(tile(page, "Reports received")).to_have_text("60", timeout=WAIT)
     expect(page.locator("tbody th .look + span").nth(1)).to_have_text(NASTY)
     expect(page.get_by_text("it is true 73.1 % of the time")).to_be_visible()
     visit(service, name, 140)
-    expect(tile(page, "Reports learnt")).to_have_text("200", timeout=WAIT)
+    expect(tile(page, "Reports received")).to_have_text("200", timeout=WAIT)
     concerns = page.locator(".concerns")  # as they all say yes
-    expect(concerns).to_contain_text("none that an honest crowd gives", timeout=WAIT)
+    expect(concerns).to_contain_text("contradict the declared ε", timeout=WAIT)
     expect(concerns).to_contain_text("<script>")
     expect(page.locator(".plot path.curve").first).to_be_attached()
     assert page.locator("main script, main img").count() == 0
@@ -148,7 +148,7 @@ def test_administrator_pauses_and_changes_arms(page: Any, service: Running, name
 def test_page_fits_and_is_readable(page: Any, service: Running, name: str) -> None:
     visit(service, name, 40)
     page.goto(f"{service.address}/dashboard#{name}")
-    expect(tile(page, "Reports learnt")).to_have_text("40", timeout=WAIT)
+    expect(tile(page, "Reports received")).to_have_text("40", timeout=WAIT)
     width = page.viewport_size["width"]
     assert page.evaluate("document.documentElement.scrollWidth") == width
     share = page.locator("tbody tr").first.locator("td").nth(1).bounding_box()
@@ -188,7 +188,7 @@ def luminance(colour: str) -> float:
 def test_plots_are_accessible_by_keyboard_and_table(page: Any, service: Running, name: str) -> None:
     visit(service, name, 40)
     page.goto(f"{service.address}/dashboard#{name}")
-    expect(tile(page, "Reports learnt")).to_have_text("40", timeout=WAIT)
+    expect(tile(page, "Reports received")).to_have_text("40", timeout=WAIT)
     plot = page.get_by_role("group", name="Estimated reward, with its interval: arrow keys read it")
     plot.focus()
     page.keyboard.press("ArrowLeft")
@@ -201,7 +201,7 @@ def test_plots_are_accessible_by_keyboard_and_table(page: Any, service: Running,
     shown = ["Time", "decisions", "reports", "missing", "duplicate", "late"]
     assert counts.locator("thead th").all_inner_texts() == shown
     headings = page.get_by_role("heading").all_inner_texts()
-    assert headings[1:3] == ["What a report tells", "Over time"]
+    assert headings[1:3] == ["Privacy per report", "Over time"]
 
 
 def visit_groups(service: Running, name: str, visitors: int) -> None:
@@ -233,7 +233,7 @@ def test_page_shows_groups(page: Any, service: Running) -> None:
     visit_groups(service, name, 120)
     page.goto(f"{service.address}/dashboard")
     page.get_by_role("link", name=name, exact=True).click()
-    expect(tile(page, "Reports learnt")).to_have_text("120", timeout=WAIT)
+    expect(tile(page, "Reports received")).to_have_text("120", timeout=WAIT)
     expect(page.locator(".lead")).to_contain_text("of the 3 groups 3 have a clear best arm")
     expect(page.get_by_text("one of 6 answers, masked, that hides group, arm and reward together")).to_be_visible()
     expect(page.get_by_text("Each group has choices of its own.")).to_be_visible()
@@ -320,7 +320,7 @@ def columns(times: list[float], arms: list[str], alarms: list[int], reports: int
 
 
 def state(at: float, arms: list[str], alarms: int, reports: int, concerns: list[str]) -> dict[str, Any]:
-    numbers = {"estimate": 0.5, "low": 0.25, "high": 0.75, "share": 0.1, "awaited": 0, "missing": 0, "suspect": False}
+    numbers = {"estimate": 0.5, "low": 0.25, "high": 0.75, "share": 0.1, "pending": 0, "missing": 0, "suspect": False}
     rows = [{"place": int(a[1:]), "name": a, "decisions": reports, "reports": reports, **numbers} for a in arms]
     about = {"name": "made-up", "status": "running", "policy": "auto", "epsilon": 1.0, "meaning": "", "lead": ""}
     sums = dict.fromkeys((*TOTALS, "refused"), reports)
@@ -364,8 +364,8 @@ def test_tables_show_intervals_and_changes(browser: Any, service: Running) -> No
     for title in PLOTS:
         page.locator("summary", has_text=f"As a table: {title}").click()
     reward, share, counts = (page.get_by_role("region", name=f"{title}, as a table", exact=True) for title in PLOTS)
-    assert reward.locator("thead th").all_inner_texts() == ["Time", "a0", "a1", "Changes seen"]
-    assert share.locator("thead th").all_inner_texts() == ["Time", "a0", "a1", "Changes seen"]
+    assert reward.locator("thead th").all_inner_texts() == ["Time", "a0", "a1", "Changes detected"]
+    assert share.locator("thead th").all_inner_texts() == ["Time", "a0", "a1", "Changes detected"]
     assert counts.locator("thead th").all_inner_texts() == [
         "Time",
         "decisions",
@@ -383,7 +383,7 @@ def test_tables_show_intervals_and_changes(browser: Any, service: Running) -> No
 
 def test_update_keeps_focus_and_elements(browser: Any, service: Running) -> None:
     """New numbers change the text of the cells and keep the elements."""
-    times, silent = [BEGAN + step for step in range(40)], "No report has been learnt for a while."
+    times, silent = [BEGAN + step for step in range(40)], "No report has arrived for a while."
     first = format_event("history", columns(times, ["a0", "a1"], [0] * 40, 5)) + format_event(
         "state", state(BEGAN + 40, ["a0", "a1"], 0, 7, [silent])
     )

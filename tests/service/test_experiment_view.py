@@ -14,9 +14,9 @@ from registries import config, open_registry, report_of, reported, storage_in, u
 
 from maskedbandits.policies import Policy
 from maskedbandits.service import experiment as module
+from maskedbandits.service import log_reader
 from maskedbandits.service.clock import Clock
 from maskedbandits.service.experiment import LiveExperiment
-from maskedbandits.service.log_reader import LogReader
 from maskedbandits.service.pending import count_issued, count_missing
 from maskedbandits.service.server.metrics import OUTCOMES
 from maskedbandits.service.storage import open_store
@@ -124,7 +124,7 @@ def test_issued_is_at_least_reported_and_pending() -> None:
 
 def test_unflushed_remote_decisions_count_as_issued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its reports are in the log, but only the process itself knows its decisions."""
-    monkeypatch.setattr(LogReader, "_flush_issued", lambda self: None)
+    monkeypatch.setattr(log_reader, "SECOND", 3600.0)  # counts are flushed at the start, and then hours later
     storage = storage_in(tmp_path)
 
     async def use() -> None:

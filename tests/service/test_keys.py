@@ -11,6 +11,7 @@ import pytest
 from web import SMALL, Served
 
 from commands import call, refused
+from helpers.private import signing_keys, write_tables
 from maskedbandits.errors import UserError
 from maskedbandits.service import auth
 from maskedbandits.service.auth import ApiKeys, create_key, hash_key, is_own_name, revoke_key
@@ -176,7 +177,7 @@ def test_only_loopback_is_open() -> None:
 def test_unknown_role_has_no_rights(locked: Served, store: Store, capsys: pytest.CaptureFixture[str]) -> None:
     """The service did not start with one."""
     _, key = create_key(store, "admin", "crowned", 7)
-    with store._begin_write() as tx:
+    with write_tables(store) as tx:
         tx.execute("UPDATE api_key SET role = 'king' WHERE id = 'crowned'")
     for _ in range(2):  # it is said once
         locked.app.access.keys.refresh(store.list_keys())
@@ -225,7 +226,7 @@ def test_concurrent_processes_share_secrets(store: Store, storage: str, monkeypa
             patch.setattr(store, "read_meta", lambda key: None)
             second = load_secrets(store)
         assert first.visitor == second.visitor == load_secrets(other).visitor
-        assert first.ring._keys == second.ring._keys
+        assert signing_keys(first.ring) == signing_keys(second.ring)
         assert len(store.list_signing_keys()) == 1
 
 
@@ -248,12 +249,12 @@ def test_damaged_signing_key_is_not_used(store: Store, damage: str, capsys: pyte
     token = Token(1, 1, 0, 0, 1, 1, 1, b"0" * 11)
     first = load_secrets(store).ring
     made, _ = rotate_signing_key(store)
-    with store._begin_write() as tx:
+    with write_tables(store) as tx:
         tx.execute(f"UPDATE signing_key SET {damage} WHERE id = ?", (made,))  # noqa: S608 - our own words
     for _ in range(2):  # it is said once
         assert first.read(load_secrets(store).ring.sign(token)) == token
     assert capsys.readouterr().err.count("signing key is damaged and not used") == 1
-    with store._begin_write() as tx:
+    with write_tables(store) as tx:
         tx.execute("DELETE FROM signing_key WHERE id = ?", (first.current,))
     with pytest.raises(UserError, match="damaged") as caught:
         load_secrets(store)

@@ -11,9 +11,8 @@ from web import SMALL, Served
 
 from maskedbandits.service import config, log_reader
 from maskedbandits.service.experiment import LiveExperiment
-from maskedbandits.service.log_reader import LogReader
 from maskedbandits.service.pending import PendingReports
-from maskedbandits.service.state import ExperimentState
+from maskedbandits.service.storage.sqlite import SqliteStore
 
 pytest_plugins = ["service_fixtures"]
 
@@ -37,12 +36,12 @@ def test_quarantined_experiment_is_tried_again(
 ) -> None:
     served.post("/v1/experiments", {**SMALL, "name": "other"})
     token = served.post(f"{OTHER}/decisions").json["token"]
-    whole = LogReader._load_snapshot
+    read = SqliteStore.read_snapshot
 
-    def from_snapshot(self: LogReader, experiment: int) -> ExperimentState:
-        return whole(self, experiment) if experiment == 1 else no_memory()
+    def read_one(self: SqliteStore, experiment: int, code: str) -> Any:
+        return read(self, experiment, code) if experiment == 1 else no_memory()
 
-    monkeypatch.setattr(LogReader, "_load_snapshot", from_snapshot)
+    monkeypatch.setattr(SqliteStore, "read_snapshot", read_one)
     monkeypatch.setattr(log_reader, "MINUTE", 0.2)
     with Served(build_registry(storage)) as later:
         assert later.get("/readyz").status == 200

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import pytest
 from web import SMALL, Served
 
+from helpers.private import hear_messages
 from maskedbandits._numba import cache
 from maskedbandits.service.auth import create_key
 from maskedbandits.service.registry import ExperimentRegistry
@@ -88,7 +89,7 @@ def test_fault_type_has_its_module(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_web_server_and_cache_log_json(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cache, "_listener", cache._listener)  # as before, afterwards
+    hear_messages(monkeypatch)  # another listener until the end
     cache.set_listener(logs.event)
     logs.capture_web_server()
     cache.say("compiling a policy that was never heard of")

@@ -18,6 +18,7 @@ import pytest
 from running import Running, running
 
 from children import wait_until
+from helpers.private import next_due
 from maskedbandits import Problem, make_policy, simulate
 from maskedbandits.device import Device, Timing, device
 from maskedbandits.privacy import Randomizer
@@ -60,21 +61,19 @@ class Population:
         mean = MEANS[int(decision.arm)]
         self.regret += max(MEANS) - mean
         assert decision.report(float(self.rng.random() < mean))
-        self._await(self.devices.index(own), at)
+        self.await_due(self.devices.index(own), at)
 
     def catch_up(self, at: float) -> None:
         """Send all reports that are due."""
         while self.waiting and self.waiting[0][0] <= at:
             _, place = heapq.heappop(self.waiting)
             self.sent += self.devices[place].send_due()
-            self._await(place, at)
+            self.await_due(place, at)
 
-    def _await(self, place: int, at: float) -> None:
-        own = self.devices[place]
-        assert own._reporter is not None
-        next_due = own._reporter.next_due(own._client.url)
-        if next_due is not None:
-            heapq.heappush(self.waiting, (max(next_due, at + 0.5), place))
+    def await_due(self, place: int, at: float) -> None:
+        due = next_due(self.devices[place])
+        if due is not None:
+            heapq.heappush(self.waiting, (max(due, at + 0.5), place))
 
     def close(self) -> None:
         for own in self.devices:

@@ -40,7 +40,7 @@ class Crowd(Population):
         mean = means[int(decision.arm)]
         self.regret += max(means) - mean
         assert decision.report(float(self.rng.random() < mean))
-        self._await(place, at)
+        self.await_due(place, at)
 
 
 def created(service: Running, name: str, policy: str) -> None:

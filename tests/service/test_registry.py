@@ -15,6 +15,7 @@ from maskedbandits.service.schemas import NewArm
 from maskedbandits.service.state import ExperimentState
 from maskedbandits.service.storage import StoreUnavailable, open_store
 from maskedbandits.service.storage.models import DUPLICATE
+from maskedbandits.service.storage.sqlite import SqliteStore
 
 
 def replayed(storage: str) -> dict[str, str]:
@@ -292,7 +293,7 @@ def test_stop_interrupts_reading_a_long_log(tmp_path: Path, monkeypatch: pytest.
 
     monkeypatch.setattr(ExperimentState, "apply_events", take_and_end)
     monkeypatch.setattr(log_reader, "EVENTS_AT_ONCE", 1)
-    monkeypatch.setattr(log_reader.LogReader, "_load_snapshot", lambda self, experiment: ExperimentState())
+    monkeypatch.setattr(SqliteStore, "read_snapshot", lambda self, experiment, code: None)
     later.log_reader.start()
     assert len(taken) == 1
     assert not later.experiments()

@@ -10,7 +10,6 @@ from registries import build_registry, until
 from web import SMALL, Reply, Served, sign_token, token_of
 
 from maskedbandits.service.clock import Clock
-from maskedbandits.service.log_reader import LogReader
 from maskedbandits.service.registry import ExperimentRegistry
 from maskedbandits.service.secret import load_secrets, rotate_signing_key
 from maskedbandits.service.server.settings import Settings
@@ -279,14 +278,11 @@ def test_report_is_deferred_while_logs_are_unreadable(
     storage: str, served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The experiment may be one that another process has made, and a foreign report is dropped for good."""
-    follow = LogReader._follow
 
-    def fail(self: LogReader) -> None:
-        if self is served.registry.log_reader:
-            raise StoreUnavailable("the database cannot be reached")
-        follow(self)
+    def fail() -> None:
+        raise StoreUnavailable("the database cannot be reached")
 
-    monkeypatch.setattr(LogReader, "_follow", fail)
+    monkeypatch.setattr(served.registry.log_reader.store, "read_status", fail)
     with Served(build_registry(storage)) as elsewhere:
         elsewhere.post("/v1/experiments", {**SMALL, "name": "other"})
         token = elsewhere.post("/v1/experiments/other/decisions").json["token"]

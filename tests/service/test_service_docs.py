@@ -1,4 +1,4 @@
-"""The commands of docs/service.md run as printed, against a service."""
+"""The commands of the pages about the service run as printed, against a service."""
 
 import json
 import os
@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,35 +14,35 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "crash"))
 
 from services import Service
 
-PAGE = Path(__file__).parents[2] / "docs" / "service.md"
-BLOCKS = re.findall(r"^<!-- run -->\n```bash\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+DOCS = Path(__file__).parents[2] / "docs"
+BLOCK = re.compile(r"^<!-- run -->\n```bash\n(.*?)^```", re.DOTALL | re.MULTILINE)
+EXPECTED = {  # in the output of a page's commands
+    "deploy": ('"token":', "Restored", "state"),
+    "secure": ("mb_", "revoked", '"experiments":[]'),
+    "http_api": (
+        *('"status":"accepted"', '"status":"duplicate"', '"status":"paused"', '"status":"retired"', '"digest"'),
+        *("event: state", "event: experiments", '"status":"ok"', '"status":"ready"', "maskedbandits_decisions_total"),
+        *('"openapi":"3.1.0"', "export class Device", "<!doctype html>"),
+    ),
+}
 
 
-def commands(block: str) -> list[str]:
-    """The commands of a block: lines, or several that a quotation holds together."""
-    found: list[str] = []
-    for line in block.splitlines():
-        if found and found[-1].count("'") % 2:
-            found[-1] += "\n" + line
-        elif line.strip():
-            found.append(line)
-    return found
+def list_blocks(page: str) -> list[str]:
+    return BLOCK.findall((DOCS / f"{page}.md").read_text(encoding="utf-8"))
 
 
-@pytest.mark.slow  # twenty commands, each a process
-@pytest.mark.skipif(os.name == "nt", reason="the page's commands are for a shell that Windows has not")
-def test_commands_of_page_work(tmp_path: Path) -> None:
-    service = Service(f"sqlite:///{tmp_path / 'bandits.db'}", tmp_path)
+def run_blocks(page: str, folder: Path) -> str:
+    """Return what the commands of a page print, each with a service of its own and in one shell."""
+    service = Service(f"sqlite:///{folder / 'bandits.db'}", folder)
     service.start()
     try:
-        script = "\n".join(block.replace("127.0.0.1:8080", f"127.0.0.1:{service.port}") for block in BLOCKS)
-        script = script.replace("sleep 1 ", "sleep 4 ")  # on the busiest machine a moment is longer
-        folder = str(Path(sys.executable).parent)
-        environment = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}
+        script = "\n".join(block.replace("127.0.0.1:8080", f"127.0.0.1:{service.port}") for block in list_blocks(page))
+        script = script.replace("sleep 1 ", "sleep 4 ").replace("sleep 1\n", "sleep 4\n")  # on the busiest machine
+        script = re.sub(r"\bcurl -s(?!N)", "curl -s --fail-with-body", script)
         done = subprocess.run(
-            ["bash", "-eu", "-o", "pipefail", "-c", script.replace("curl -s", "curl -s --fail-with-body")],  # noqa: S607
-            cwd=tmp_path,
-            env=environment,
+            ["bash", "-eu", "-o", "pipefail", "-c", script],  # noqa: S607
+            cwd=folder,
+            env={**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
             capture_output=True,
             encoding="utf-8",
             check=False,
@@ -49,23 +50,29 @@ def test_commands_of_page_work(tmp_path: Path) -> None:
     finally:
         service.kill()
     assert done.returncode == 0, done.stdout + done.stderr
-    documents = done.stdout.replace("}{", "}\n{").splitlines()
-    read = json.JSONDecoder().raw_decode  # the next output may be on the same line
-    states = [read(line)[0] for line in documents if '"observations"' in line]
-    assert [each["observations"] for each in states] == [1, 1], done.stdout
-    assert states[1]["groups"] == ["young", "old"]
-    for expected in (
-        '"status":"accepted"',
-        '"status":"duplicate"',
-        '"digest"',
-        "mb_",
-        "revoked",
-        "Restored",
-        "1 report, state",
-    ):
-        assert expected in done.stdout, done.stdout
+    return done.stdout
 
 
-def test_page_has_commands() -> None:
-    assert len(BLOCKS) == 7
-    assert sum(len(commands(block)) for block in BLOCKS) > 15
+def read_states(output: str) -> list[dict[str, Any]]:
+    """Return the replies with a state; the next output may be on the same line."""
+    lines = output.replace("}{", "}\n{").splitlines()
+    read = json.JSONDecoder().raw_decode
+    replies = [read(line)[0] for line in lines if line.startswith("{") and '"observations"' in line]
+    return [each for each in replies if "observations" in each]
+
+
+@pytest.mark.slow  # fifty commands, most of them processes
+@pytest.mark.skipif(os.name == "nt", reason="the commands are for a shell that Windows has not")
+@pytest.mark.parametrize("page", EXPECTED)
+def test_commands_of_page_work(page: str, tmp_path: Path) -> None:
+    output = run_blocks(page, tmp_path)
+    for expected in EXPECTED[page]:
+        assert expected in output, output
+    if page == "http_api":
+        states = read_states(output)
+        assert [each["observations"] for each in states] == [1, 1], output
+        assert states[1]["groups"] == ["young", "old"]
+
+
+def test_pages_have_commands() -> None:
+    assert {page: len(list_blocks(page)) for page in EXPECTED} == {"deploy": 2, "secure": 2, "http_api": 20}

@@ -12,7 +12,7 @@ from maskedbandits.service.server.settings import (
     Settings,
     decode_settings,
     encode_settings,
-    format_table,
+    format_limits,
     hide_password,
     is_loopback,
     list_fields,
@@ -40,10 +40,14 @@ def test_defaults_pass_their_own_checks() -> None:
     assert load_settings(defaults, {}) == Settings()
 
 
-def test_page_has_the_table_of_settings() -> None:
-    assert all(field.description for field in list_fields().values())
-    page = Path(__file__).parents[2] / "docs" / "service.md"
-    assert format_table() in page.read_text(encoding="utf-8")
+def test_limits_are_described() -> None:
+    described = {name: format_limits(name) for name in ("port", "poll", "access_log", "storage")}
+    assert described == {
+        "port": "a whole number from 0 to 65,535",
+        "poll": "a number from 0.01 to 10",
+        "access_log": "`true` or `false`",
+        "storage": "a text",
+    }
 
 
 def test_settings_survive_the_way_to_a_worker() -> None:

@@ -15,6 +15,7 @@ import pytest
 from registries import build_registry
 from web import SMALL, Served
 
+from helpers.private import signing_keys
 from maskedbandits.service.clock import Clock
 from maskedbandits.service.secret import load_secrets
 from maskedbandits.service.storage import Store, schema
@@ -24,7 +25,7 @@ pytest_plugins = ["service_fixtures"]
 
 DECISIONS, REPORTS = "/v1/experiments/headline/decisions", "/v1/reports"
 START = 1_800_000_000.0 + 17 * 60 + 1  # not at a full hour
-PAGE = Path(__file__).parents[2] / "docs" / "service.md"
+PAGE = Path(__file__).parents[2] / "docs" / "secure.md"
 VISITORS = 40
 
 
@@ -90,7 +91,7 @@ def test_store_and_backup_hold_no_secret(visited: dict[str, str], store: Store, 
     backup(store, tmp_path / "saved")
     raw = b"".join(each.read_bytes() for each in (*tmp_path.glob("bandits.db*"), tmp_path / "saved"))
     secrets = load_secrets(store)
-    hidden = [*secrets.ring._keys.values(), secrets.visitor, secrets.decision]
+    hidden = [*signing_keys(secrets.ring).values(), secrets.visitor, secrets.decision]
     assert len(hidden) == 3
     for secret in hidden:
         assert secret not in raw
@@ -99,7 +100,7 @@ def test_store_and_backup_hold_no_secret(visited: dict[str, str], store: Store, 
 
 def test_documentation_lists_every_column() -> None:
     text = PAGE.read_text()
-    section = text[text.index("### Columns") :]
+    section = text[text.index("## Stored data") :]
     listed = {
         (table, column)
         for table, columns in re.findall(r"^\| `(\w+)` \| ([^|]+) \|", section, re.MULTILINE)

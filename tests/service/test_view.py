@@ -60,12 +60,12 @@ def test_arm_unknown_to_policy_has_no_row() -> None:
 def test_totals_are_of_all_arms_and_reasons() -> None:
     sample = view(2, issued=[5, 6], reported=[1, 2], pending=[3, 0], missing=[0, 4], alarms=7, held_back=2)
     sample["refused"] = {"duplicate": 1, "late": 2, "forged": 3, "foreign": 4}
-    numbers = {"decisions": 11, "reports": 3, "awaited": 3, "missing": 4}
+    numbers = {"decisions": 11, "reports": 3, "pending": 3, "missing": 4}
     assert sum_arms(sample) == {**numbers, "duplicate": 1, "late": 2, "refused": 7, "alarms": 7, "held_back": 2}
 
 
 def test_leader_text_follows_intervals() -> None:
-    assert describe_leader([row("a", None, 0, 1)]) == "No report has been learnt yet."
+    assert describe_leader([row("a", None, 0, 1)]) == "No reports yet."
     assert describe_leader([row("a", 0.5, 0.4, 0.6), row("b", None, 0, 1)]).startswith(
         "No arm is clearly ahead; the highest"
     )
@@ -104,8 +104,8 @@ def describe_groups(sample: dict[str, Any], *known: int, reports: int = 9) -> st
 
 
 def test_group_leader_text_follows_intervals() -> None:
-    assert describe_groups(group_view([[None, None]] * 2, WIDE), 0, 1, reports=0) == "No report has been learnt yet."
-    assert describe_groups(group_view([[None, None]] * 2, WIDE), 0, 1) == "No group is told from the others yet."
+    assert describe_groups(group_view([[None, None]] * 2, WIDE), 0, 1, reports=0) == "No reports yet."
+    assert describe_groups(group_view([[None, None]] * 2, WIDE), 0, 1) == "No group differs from the others yet."
     three: list[list[float | None]] = [[0.5, 0.5], [0.3, 0.61], [0.8, 0.2]]
     assert describe_groups(group_view(three, NARROW, [0.5, 0.3, 0.2]), 0, 1) == (
         "'group 1' people like 'arm 1' best, 0.61 (0.56 to 0.66); of the 3 groups 2 have a clear best arm."

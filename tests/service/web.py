@@ -11,6 +11,7 @@ from urllib.parse import unquote
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from helpers.private import date_keys
 from maskedbandits.service.app import App
 from maskedbandits.service.registry import ExperimentRegistry
 from maskedbandits.service.secret import load_secrets
@@ -156,7 +157,7 @@ class Served:
 
     def expire_keys(self, read_at: float = -10.0) -> None:
         """Let the application regard its keys as read at this time of the monotonic clock."""
-        self.app._keys_read_at = read_at
+        date_keys(self.app, read_at)
 
     def run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
         return self._runner.run(coroutine)

@@ -107,10 +107,10 @@ def test_progress_is_reported() -> None:
 @pytest.mark.parametrize(
     ("policy", "complaint"),
     [
-        (First(np.random.default_rng(0), 2), "a fresh one for every run"),
+        (First(np.random.default_rng(0), 2), "fresh.*every run"),
         (lambda generator: 3, "has no choose"),
-        (lambda: 3, "cannot be called with a generator of random numbers: too many positional"),
-        (lambda generator, needed: 3, "missing a required argument: 'needed'"),
+        (lambda: 3, "too many positional"),
+        (lambda generator, needed: 3, "required argument: 'needed'"),
         (lambda generator: type("X", (), {"choose": lambda self: 0})(), "has no observe"),
     ],
 )
@@ -138,10 +138,10 @@ def broken(call: str) -> Any:
 @pytest.mark.parametrize(
     ("policy", "complaint"),
     [
-        (broken("choose"), r"<lambda>: choose\(\) failed: KeyError: 'a\\nb' \(test_external.py, line \d+\)"),
-        (broken("observe"), r"<lambda>: observe\(0, [01]\) failed: KeyError"),
+        (broken("choose"), r"choose\(\) failed.*'a\\nb' \(test_external.py, line"),
+        (broken("observe"), r"observe\(0, [01]\) failed: KeyError"),
         (broken("__init__"), r"<lambda> failed: KeyError"),
-        (int, r"int failed: TypeError: int\(\) argument"),
+        (int, "int failed: TypeError"),
     ],
 )
 def test_failure_is_one_line_with_cause(policy: Any, complaint: str) -> None:
@@ -161,23 +161,23 @@ def test_user_error_of_factory_passes_with_its_name() -> None:
 
 def test_same_object_for_two_runs_is_refused() -> None:
     only = First(np.random.default_rng(0), 2)
-    with pytest.raises(UserError, match="same object for two runs"):
+    with pytest.raises(UserError, match=r"same object.*two runs"):
         simulate(PROBLEM, lambda generator: only, runs=2)
 
 
 @pytest.mark.parametrize(
     ("name", "content", "complaint"),
     [
-        ("own:f", "raise RuntimeError('at import')", r"own:f: the import of own failed: RuntimeError: at import \(own"),
-        ("own:f", "def f(:", r"own:f: the import of own failed: SyntaxError: invalid syntax \(own.*, line 1\)"),
-        ("own:f", "import sys; sys.exit(7)", "own:f: the import of own failed: SystemExit: 7"),
-        ("own:f", "import no_such_thing", "cannot be imported: No module named 'no_such_thing'; install it"),
-        ("own:f", "f = 3", "own has no function 'f'"),
-        ("absent:f", "", "No module named 'absent'; put absent.py beside the file, or install it"),
-        ("..own:f", "", "is no name of a function: give package.module:function"),
-        (":", "", "is no name of a function"),
-        ("own:", "", "is no name of a function"),
-        ("/etc/own:f", "", "is no name of a function"),
+        ("own:f", "raise RuntimeError('at import')", r"own failed: RuntimeError.*\(own"),
+        ("own:f", "def f(:", r"SyntaxError.*\(own.*line 1"),
+        ("own:f", "import sys; sys.exit(7)", "own failed: SystemExit: 7"),
+        ("own:f", "import no_such_thing", "'no_such_thing'; install it"),
+        ("own:f", "f = 3", "no function 'f'"),
+        ("absent:f", "", "'absent'; put absent.py"),
+        ("..own:f", "", "no name.*give package.module:function"),
+        (":", "", "no name of a"),
+        ("own:", "", "no name of a"),
+        ("/etc/own:f", "", "no name of a"),
     ],
 )
 def test_unusable_module_is_refused(tmp_path: Path, name: str, content: str, complaint: str) -> None:

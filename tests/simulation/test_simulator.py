@@ -115,7 +115,7 @@ def test_extreme_means_can_be_played(means: list[list[float]], epsilon: float) -
         ({"checkpoints": [1, 3001]}, "checkpoints"),
         ({"checkpoints": [None]}, "checkpoints"),
         ({"checkpoints": [["a"], [1, 2]]}, "checkpoints"),
-        ({"problem": [[0.1, 0.2]]}, "problem = .*: give a Problem"),
+        ({"problem": [[0.1, 0.2]]}, "problem = .*Problem"),
         ({"policy": "sw-klucb-cf"}, "window"),
         ({"policy": make_policy("klucb", arms=2)}, "2 arms"),
     ],

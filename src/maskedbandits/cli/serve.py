@@ -30,7 +30,9 @@ def setting_options(verb: Callable[..., None]) -> Callable[..., None]:
                 verb = click.option(option, is_flag=True, default=None, help=field.description)(verb)
             else:
                 kind, metavar = type(field.default), METAVARS.get(name)
-                verb = click.option(option, type=kind, metavar=metavar, help=field.description)(verb)
+                verb = click.option(
+                    option, type=kind, metavar=metavar, help=field.description, show_default=str(field.default)
+                )(verb)
     return verb
 
 

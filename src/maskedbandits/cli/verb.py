@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -60,8 +61,25 @@ class Number(click.FloatRange):
 json_option = click.option("--json", "json_wanted", is_flag=True, help="Print one JSON document instead of a table.")
 
 
+class Formatter(click.HelpFormatter):
+    """A formatter that prints a default in words like any other, without parentheses."""
+
+    def write_dl(self, rows: Iterable[tuple[str, str]], col_max: int = 30, col_spacing: int = 2) -> None:
+        """Write options or commands with their descriptions."""
+        plain = [(name, re.sub(r"\[default: \((.*?)\)([;\]])", r"[default: \1\2", text)) for name, text in rows]
+        super().write_dl(plain, col_max, col_spacing)
+
+
+class Context(click.Context):
+    """The context of a verb, which sets how its help is formatted."""
+
+    formatter_class = Formatter
+
+
 class Verb(click.Command):
     """A verb whose help ends with examples, each on one line also in a narrow terminal."""
+
+    context_class = Context
 
     def __init__(self, *arguments: Any, examples: Sequence[str], **options: Any) -> None:
         super().__init__(*arguments, **options)

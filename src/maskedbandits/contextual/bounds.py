@@ -5,7 +5,7 @@ behind its mask for all T steps. A step costs group k something only if the visi
 on the table. So the regret is at most the sum of ``p_k`` times each bandit's bound.
 
 If answers are one of many, the policy of group k takes a step only when it is named, with probability
-``n_k = 2 q + (p - q) p_k`` whatever its arm is. Its table does not change in between, so each of its steps stands for
+``n_k = 2 q + (p - q) p_k`` for every arm. Its table does not change in between, so each of its steps counts for
 ``1 / n_k`` visitors, and its regret is at most ``p_k / n_k`` times its bandit's bound. That bandit has at most as many
 steps in each segment as there are visitors, and the bound does not fall with them. ``docs/theory.md`` has the proof.
 """

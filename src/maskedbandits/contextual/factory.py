@@ -16,7 +16,7 @@ from maskedbandits.contextual.hierarchy import Grouping
 from maskedbandits.contextual.policy import Contextual
 from maskedbandits.errors import UserError, WrongValueError, abbreviate, check_int
 from maskedbandits.policies import check_policy, kind_of, make_policy
-from maskedbandits.policies.groups import NO_GRAINS, Groups, advance_groups
+from maskedbandits.policies.groups import NO_LEVELS, Groups, advance_groups
 from maskedbandits.policies.kernels import Tally, World
 from maskedbandits.policies.registry import Kind
 from maskedbandits.policies.restarts.planned import restart_times
@@ -89,7 +89,7 @@ def make_contextual(
     (0, 0)
 
     """
-    exact, grouping, given = build_grouping(name, groups, partition, epsilon, shares, answers, pool)
+    exact, grouping, known_shares = build_grouping(name, groups, partition, epsilon, shares, answers, pool)
     _refuse_another_mask(parameters)
     seen = grouping.masks
     seeds = np.random.SeedSequence(None if seed is None else check_int("seed", seed, 0)).generate_state(len(seen) + 1)
@@ -98,7 +98,8 @@ def make_contextual(
         for mask, own in zip(seen, seeds[1:], strict=True)
     ]
     _refuse_visitors_times(grouping, each[0].parameters)
-    return Contextual(each, exact, grouping, given, None if seed is None else np.random.default_rng(int(seeds[0])))
+    signs = None if seed is None else np.random.default_rng(int(seeds[0]))
+    return Contextual(each, exact, grouping, known_shares, signs)
 
 
 def check_contextual(
@@ -129,6 +130,13 @@ def check_contextual(
     UserError
         If `make_contextual` would raise one.
 
+    Examples
+    --------
+    >>> check_contextual("auto", groups=5, arms=3, epsilon=1)
+    'bit'
+    >>> check_contextual("auto", groups=5, arms=3, epsilon=4)
+    'one of many'
+
     """
     _, grouping, _ = build_grouping(name, groups, None, epsilon, shares, answers, pool)
     _refuse_another_mask(parameters)
@@ -146,19 +154,19 @@ def build_grouping(
     answers: str | None,
     pool: bool | None,
 ) -> tuple[Fraction, Grouping, Floats | None]:
-    """Return the exact epsilon, the grains, and the shares if they are given; refuse invalid arguments."""
+    """Return the exact epsilon, the levels, and the shares if they are given; refuse invalid arguments."""
     exact = masks.check_epsilon(epsilon)
     many = _group_count(groups, partition)
-    given = None if shares is None else _validation.check_parts_of_one("shares", shares, many)
-    known = np.full(many, 1.0 / many) if given is None else given
+    known_shares = None if shares is None else _validation.check_parts_of_one("shares", shares, many)
+    presumed = np.full(many, 1.0 / many) if known_shares is None else known_shares
     if not kind_of(name).sees_corruption or kind_of(name).sees_rewards:
         raise UserError(f"{name} does not learn through a mask: take one that does, such as auto or klucb-cf")
     masks.check_kind(answers)
     if pool is not None and not (isinstance(pool, (int, np.bool_)) and pool in (True, False)):
         raise WrongValueError("pool", pool, "True, False, or nothing")
     if partition is not None and partition.depth > 0 and pool is not False:
-        return exact, Grouping.of_tree(np.array(partition.parts), answers, float(exact), known), given
-    return exact, Grouping.of_groups(answers, float(exact), known, pool), given
+        return exact, Grouping.of_tree(np.array(partition.parts), answers, float(exact), presumed), known_shares
+    return exact, Grouping.of_groups(answers, float(exact), presumed, pool), known_shares
 
 
 def _refuse_another_mask(parameters: Mapping[str, Any]) -> None:
@@ -198,4 +206,4 @@ def compile_groups(kind: Kind) -> None:
     world = World(times, np.zeros((1, 1)), np.zeros((1, 1)), np.zeros((1, 1), dtype=np.bool_))
     tally = Tally(times, zeros, zeros, times, times, times, times[None, :])
     groups = Groups(zeros, times, zeros, zeros[None, :])
-    get_entries(layout, title).compile_simulator(advance_groups, world, times, tally, 0, groups, NO_GRAINS)
+    get_entries(layout, title).compile_simulator(advance_groups, world, times, tally, 0, groups, NO_LEVELS)

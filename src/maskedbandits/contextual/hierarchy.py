@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from maskedbandits._util.cached_property import lockfree_cached_property
 from maskedbandits.contextual import masks
 from maskedbandits.corruption import RandomizedResponse
-from maskedbandits.policies.groups import BEHIND, POOL, TREE, Answers, Grains
+from maskedbandits.policies.groups import BEHIND, POOL, TREE, Answers, Levels
 from maskedbandits.policies.index.report_masks import ARMS_OWN
 from maskedbandits.privacy import Partition, Question
 
@@ -24,24 +24,24 @@ Ints = NDArray[np.int64]
 class ParsedQuestion(NamedTuple):
     """A question by part."""
 
-    grain: int
+    level: int
     table: Ints  # the arm of each part
     signs: Ints | None  # the sign of each part, if the answer is a bit
 
 
 @dataclass(frozen=True, eq=False)
 class Grouping:
-    """The grains of a contextual policy, the coarsest first; the finest tells every group from the others."""
+    """The levels of a contextual policy, the coarsest first; the finest tells every group from the others."""
 
-    parts: Ints  # (M, G) the part of each group at each grain
+    parts: Ints  # (M, G) the part of each group at each level
     kinds: tuple[str, ...]  # (M,) of answers
     epsilon: float
     shares: Floats  # (G,)
-    tree: bool = False  # whether the grains have the habits of a tree, and not those of a pool
+    tree: bool = False  # whether the levels have the habits of a tree, and not those of a pool
 
     @classmethod
     def of_groups(cls, answers: str | None, epsilon: float, shares: Floats, pool: bool | None) -> "Grouping":
-        """Return the grains of named groups: each group alone, and all as one if they are pooled."""
+        """Return the levels of named groups: each group alone, and all as one if they are pooled."""
         kind, alone = answers or masks.better_kind(epsilon, shares), np.arange(shares.size)
         pooled = (kind == masks.BIT if pool is None else pool) and shares.size > 1
         parts, kinds = (np.stack([0 * alone, alone]), (masks.BIT, kind)) if pooled else (alone[None, :], (kind,))
@@ -49,12 +49,12 @@ class Grouping:
 
     @classmethod
     def of_tree(cls, parts: Ints, answers: str | None, epsilon: float, shares: Floats) -> "Grouping":
-        """Return the grains of a tree, each with the given kind of answer or the one that needs fewer visitors."""
+        """Return the levels of a tree, each with the given kind of answer or the one that needs fewer visitors."""
         finer = [answers or masks.better_kind(epsilon, _sums(row, shares)) for row in parts[1:]]
         return cls(parts, (masks.BIT, *finer), epsilon, shares, tree=True)
 
     def is_valid(self) -> bool:
-        """Return whether the grains fit together; they may have been read from a file."""
+        """Return whether the levels fit together; they may have been read from a file."""
         rows = [np.unique(row) for row in self.parts]
         every = self.parts.ndim == 2 and all(np.array_equal(row, np.arange(row.size)) for row in rows)
         alone = np.array_equal(self.parts[-1], np.arange(self.shares.size))
@@ -68,7 +68,7 @@ class Grouping:
         return self.finest == 0 or (self.finest == 1 and self.sizes[0] == 1 and self.kinds[0] == masks.BIT)
 
     def _is_tree(self) -> bool:
-        """Return whether the grains are the grids of a tree."""
+        """Return whether the levels are the grids of a tree."""
         axes = (self.groups.bit_length() - 1) // max(self.finest, 1)
         if self.kinds[0] != masks.BIT or axes < 1 or 1 << axes * self.finest != self.groups:
             return False
@@ -81,7 +81,7 @@ class Grouping:
 
     @property
     def finest(self) -> int:
-        """Index of the grain that tells every group from the others."""
+        """Index of the level that tells every group from the others."""
         return len(self.kinds) - 1
 
     @property
@@ -89,43 +89,43 @@ class Grouping:
         """Whether the policy of every group learns from every answer, so that its time counts visitors."""
         return self.finest == 0 and (self.kinds[0] == masks.BIT or self.groups == 1)
 
-    def parse(self, grain: int, question: Question) -> ParsedQuestion | None:
-        """Return a question by part of a grain; None if it does not fit this grain."""
-        table = self.by_part(grain, question.table)
-        signs = None if question.signs is None else self.by_part(grain, question.signs)
-        is_bit = self.kinds[grain] == masks.BIT
-        named = None if is_bit or grain == self.finest else tuple(self.parts[grain].tolist())
+    def parse(self, level: int, question: Question) -> ParsedQuestion | None:
+        """Return a question by part of a level; None if it does not fit this level."""
+        table = self.by_part(level, question.table)
+        signs = None if question.signs is None else self.by_part(level, question.signs)
+        is_bit = self.kinds[level] == masks.BIT
+        named = None if is_bit or level == self.finest else tuple(self.parts[level].tolist())
         if table is None or question.parts != named or is_bit != (question.signs is not None):
             return None
-        return None if is_bit and signs is None else ParsedQuestion(grain, table, signs)
+        return None if is_bit and signs is None else ParsedQuestion(level, table, signs)
 
     @lockfree_cached_property
     def sizes(self) -> list[int]:
-        """Number of parts of each grain."""
+        """Number of parts of each level."""
         return [int(row.max()) + 1 for row in self.parts]
 
     @lockfree_cached_property
     def firsts(self) -> Ints:
-        """Index of the first policy of each grain, and the number of policies."""
+        """Index of the first policy of each level, and the number of policies."""
         return np.append(0, np.cumsum(self.sizes))
 
     @property
     def masks(self) -> list[RandomizedResponse]:
-        """Mask through which each part sees an answer, grain by grain."""
+        """Mask through which each part sees an answer, level by level."""
         pairs = zip(self.kinds, self.shares_of_parts, strict=True)
         return [mask for kind, shares in pairs for mask in masks.masks(kind, self.epsilon, shares)]
 
     @lockfree_cached_property
     def shares_of_parts(self) -> list[Floats]:
-        """Shares of the parts of each grain."""
+        """Shares of the parts of each level."""
         return [_sums(row, self.shares) for row in self.parts]
 
-    def build_grains(self, arms: int) -> Grains:
-        """Return the grains for compiled code, before the first question."""
+    def build_levels(self, arms: int) -> Levels:
+        """Return the levels for compiled code, before the first question."""
         sizes = self.sizes
         many = len(sizes)
-        weights = np.array([BEHIND * grain if self.tree else BEHIND * (grain < many - 1) for grain in range(many)])
-        return Grains(
+        weights = np.array([BEHIND * level if self.tree else BEHIND * (level < many - 1) for level in range(many)])
+        return Levels(
             firsts=self.firsts.copy(),
             parts=self.parts.astype(np.int64),
             shares=self.shares.copy(),
@@ -147,39 +147,39 @@ class Grouping:
         )
 
     def _parents(self) -> Ints:
-        """Return, for the policy of each part, that of the part around it, one grain up; -1 if there is none."""
-        found = [np.full(self.sizes[0], -1)]
+        """Return, for the policy of each part, that of the part around it, one level up; -1 if there is none."""
+        parents = [np.full(self.sizes[0], -1)]
         for up, row in enumerate(self.parts[1:]):
-            found.append(self.firsts[up] + self.parts[up][_members(row)])
-        return np.concatenate(found).astype(np.int64)
+            parents.append(self.firsts[up] + self.parts[up][_members(row)])
+        return np.concatenate(parents).astype(np.int64)
 
-    def by_part(self, grain: int, values: Sequence[int]) -> Ints | None:
-        """Return a number for each part of a grain from those of its groups; None if the groups of a part differ."""
-        row, each = self.parts[grain], np.array(values)
-        found = np.zeros(self.sizes[grain], dtype=np.int64)
-        found[row] = each
-        return found if np.array_equal(found[row], each) else None
+    def by_part(self, level: int, values: Sequence[int]) -> Ints | None:
+        """Return a number for each part of a level from those of its groups; None if the groups of a part differ."""
+        row, each = self.parts[level], np.array(values)
+        values_of_parts = np.zeros(self.sizes[level], dtype=np.int64)
+        values_of_parts[row] = each
+        return values_of_parts if np.array_equal(values_of_parts[row], each) else None
 
 
-def one_for_all(shares: Floats, arms: int) -> Grains:
-    """Return the single grain of a policy without groups: one part, for which a bit is plain feedback."""
+def one_for_all(shares: Floats, arms: int) -> Levels:
+    """Return the single level of a policy without groups: one part, for which a bit is plain feedback."""
     everybody = np.zeros((1, shares.size), dtype=np.int64)
-    return Grouping(everybody, (masks.BIT,), math.inf, shares).build_grains(arms)
+    return Grouping(everybody, (masks.BIT,), math.inf, shares).build_levels(arms)
 
 
 def _sums(row: Ints, shares: Floats) -> Floats:
-    """Return the shares of the parts of a grain."""
+    """Return the shares of the parts of a level."""
     return np.asarray(np.bincount(row, shares), dtype=np.float64)
 
 
 def _members(row: Ints) -> Ints:
-    """Return one group of each part of a grain."""
+    """Return one group of each part of a level."""
     return np.unique(row, return_index=True)[1].astype(np.int64)
 
 
 def build_answers(
     grouping: Grouping,
-    grains: Ints,
+    levels: Ints,
     tables: Ints,
     signs: Ints,
     values: Ints,
@@ -190,7 +190,7 @@ def build_answers(
     others = {epsilon: index for index, epsilon in enumerate(sorted(set(epsilons) - {usual}))}
     seen = [_lines_and_slopes(grouping, epsilon) for epsilon in others]
     return Answers(
-        grains=grains,
+        levels=levels,
         tables=tables,
         signs=signs,
         values=values,
@@ -202,7 +202,7 @@ def build_answers(
 
 @lru_cache(maxsize=256)
 def _lines_and_slopes(grouping: Grouping, epsilon: Fraction) -> tuple[Floats, Floats]:
-    """Return the line through which each policy sees answers of an epsilon, and their slope at every grain."""
+    """Return the line through which each policy sees answers of an epsilon, and their slope at every level."""
     own, pairs = float(epsilon), list(zip(grouping.kinds, grouping.shares_of_parts, strict=True))
     highs = 0.5 + np.concatenate([masks.half_slopes(kind, own, shares) for kind, shares in pairs])
     lines = np.stack([np.zeros(highs.size), 1.0 - highs, highs], axis=1)
@@ -211,8 +211,8 @@ def _lines_and_slopes(grouping: Grouping, epsilon: Fraction) -> tuple[Floats, Fl
 
 def first_masked(answers: Answers) -> int:
     """Return the position of the first answer with a mask of its own, or the number of answers."""
-    found = np.flatnonzero(answers.masks != ARMS_OWN)
-    return int(found[0]) if found.size else answers.values.size
+    masked = np.flatnonzero(answers.masks != ARMS_OWN)
+    return int(masked[0]) if masked.size else answers.values.size
 
 
 def split_answers(answers: Answers, at_once: int) -> Iterator[Answers]:
@@ -225,7 +225,7 @@ def slice_answers(answers: Answers, begin: int, end: int) -> Answers:
     """Return the answers from one position up to another."""
     cut = slice(begin, end)
     return answers._replace(
-        grains=answers.grains[cut],
+        levels=answers.levels[cut],
         tables=answers.tables[cut],
         signs=answers.signs[cut],
         values=answers.values[cut],

@@ -25,14 +25,14 @@ from maskedbandits.errors import UserError, WrongValueError, check_int
 from maskedbandits.policies import Policy, validation
 from maskedbandits.policies import arms as arm_changes
 from maskedbandits.policies import pending as pending_reports
-from maskedbandits.policies.groups import Grains
+from maskedbandits.policies.groups import Levels
 from maskedbandits.policies.index import report_masks
 from maskedbandits.policies.registry import Kind
 from maskedbandits.policies.runtime import Entries, get_entries, hold_group_during_forks
 from maskedbandits.privacy import Question
 
 MAX_ANSWERS_TIMES_GROUPS = 1 << 14  # taken in at once, so that `ask` never waits for long
-LEARNED = ("weights", "named", "expected")  # the arrays of the grains that depend on answers
+LEARNED = ("weights", "named", "expected")  # the arrays of the levels that depend on answers
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -75,7 +75,7 @@ class Contextual:
         self.epsilon: Fraction = epsilon
         self.grouping, self.known_shares = grouping, shares
         self._policies, self._signs = policies, signs
-        self._grains = grouping.build_grains(self.arms)
+        self._levels = grouping.build_levels(self.arms)
         self._lock = threading.Lock()
         self._stack()
         self._live = get_entries(self.kind.layout, self.name, ".groups")
@@ -139,13 +139,13 @@ class Contextual:
     def observations(self) -> int:
         """Number of answers taken in."""
         with self._lock:
-            firsts, times = self._grains.firsts, self._state.scalars["time"]
-            ends = np.where(self._grains.one_bit == 1, firsts[:-1] + 1, firsts[1:])  # all parts see the same bit
+            firsts, times = self._levels.firsts, self._state.scalars["time"]
+            ends = np.where(self._levels.one_bit == 1, firsts[:-1] + 1, firsts[1:])  # all parts see the same bit
             return int(sum(times[begin:end].sum() for begin, end in zip(firsts, ends, strict=False)))
 
     @property
     def pending(self) -> Ints:
-        """Number of pending answers of each arm, with a row for each part of each grain."""
+        """Number of pending answers of each arm, with a row for each part of each level."""
         with self._lock:
             return np.array(stack_rows(self._state, "pending"))
 
@@ -174,11 +174,11 @@ class Contextual:
             The table of arms by group, and the signs if the answer is a bit.
 
         """
-        grain, table = self.draw(among, decides=True)
-        return self.question(grain, table, self.signs(grain))
+        level, table = self.draw(among, decides=True)
+        return self.question(level, table, self.signs(level))
 
     def draw(self, among: ArrayLike | None = None, *, decides: bool = False) -> tuple[int, Ints]:
-        """Draw the grain of the next question, and the arm for each of its parts.
+        """Draw the level of the next question, and the arm for each of its parts.
 
         Parameters
         ----------
@@ -189,44 +189,44 @@ class Contextual:
 
         Returns
         -------
-        grain : int
-            The grain of the question.
+        level : int
+            The level of the question.
         table : ndarray
-            The arm for each part of this grain.
+            The arm for each part of this level.
 
         """
         open_arms = None if among is None else self._check_open(among)
-        table = np.zeros(self._grains.feedbacks.size, dtype=np.int64)
+        table = np.zeros(self._levels.feedbacks.size, dtype=np.int64)
         with self._lock:
             is_limited = int(open_arms is not None)
             with arm_changes.only_open(stack_rows(self._state, "closed"), open_arms):
-                grain = self._live.ask_groups(self._state, self._grains, table, is_limited, int(decides))
-        return grain, table[: self.grouping.sizes[grain]]
+                level = self._live.ask_groups(self._state, self._levels, table, is_limited, int(decides))
+        return level, table[: self.grouping.sizes[level]]
 
     def _check_open(self, among: ArrayLike) -> Ints:
         """Return some arms, if the arms of this kind can change."""
         arm_changes.check_kind(self.kind)
         return validation.some("among", among, self.arms)
 
-    def signs(self, grain: int) -> Ints | None:
-        """Draw a sign for each part of a grain.
+    def signs(self, level: int) -> Ints | None:
+        """Draw a sign for each part of a level.
 
         The signs come from the operating system, unless the policy was given a seed.
 
         Parameters
         ----------
-        grain : int
-            The grain of the question.
+        level : int
+            The level of the question.
 
         Returns
         -------
         ndarray or None
-            A 0 or 1 for each part; None if answers at this grain are one of many.
+            A 0 or 1 for each part; None if answers at this level are one of many.
 
         """
-        if self.grouping.kinds[grain] != masks.BIT:
+        if self.grouping.kinds[level] != masks.BIT:
             return None
-        many = self.grouping.sizes[grain]
+        many = self.grouping.sizes[level]
         if self._signs is None:
             return np.frombuffer(os.urandom(many), dtype=np.uint8).astype(np.int64) & 1
         with self._lock:
@@ -237,13 +237,13 @@ class Contextual:
         if self._signs is not None:
             self._signs = np.random.default_rng()
 
-    def question(self, grain: int, table: Ints, signs: Ints | None, epsilon: Fraction | None = None) -> Question:
-        """Build a question from an arm, and possibly a sign, for each part of a grain.
+    def question(self, level: int, table: Ints, signs: Ints | None, epsilon: Fraction | None = None) -> Question:
+        """Build a question from an arm, and possibly a sign, for each part of a level.
 
         Parameters
         ----------
-        grain : int
-            The grain of the question.
+        level : int
+            The level of the question.
         table : ndarray
             The arm for each part.
         signs : ndarray or None
@@ -257,11 +257,11 @@ class Contextual:
             The question with an arm, and possibly a sign, for each group.
 
         """
-        part = self.grouping.parts[grain]
+        part = self.grouping.parts[level]
         signs_of_groups = None if signs is None else signs[part].tolist()
-        parts = part.tolist() if signs is None and grain < self.grouping.finest else None
+        parts = part.tolist() if signs is None and level < self.grouping.finest else None
         own = self.epsilon if epsilon is None else epsilon
-        return Question(table[part].tolist(), signs_of_groups, own, parts, grain=grain)
+        return Question(table[part].tolist(), signs_of_groups, own, parts, level=level)
 
     def observe(self, question: Question, answer: int) -> None:
         """Take in the masked answer to a question.
@@ -299,25 +299,25 @@ class Contextual:
         """
         for name, many in (("questions", questions), ("answers", values)):
             if not isinstance(many, Collection) or isinstance(many, (Set, Mapping)):
-                raise WrongValueError(name, many, "a list, in the order in which they are to be learnt from")
+                raise WrongValueError(name, many, "a list, in the order in which they are to be learned from")
         if len(questions) != len(values):
             raise UserError(f"{len(questions)} questions and {len(values)} answers: give one answer to each")
-        grains, tables, signs = (np.zeros((len(values), n), dtype=np.int64) for n in (1, self.groups, self.groups))
+        levels, tables, signs = (np.zeros((len(values), n), dtype=np.int64) for n in (1, self.groups, self.groups))
         checked = np.zeros(len(values), dtype=np.int64)
         for index, (question, value) in enumerate(zip(questions, values, strict=True)):
-            grains[index], table, own = self._parse(question)
+            levels[index], table, own = self._parse(question)
             tables[index, : table.size] = table
             if own is not None:
                 signs[index, : own.size] = own
             checked[index] = check_int("answer", value, 0, question.answers - 1)
-        self.take_in(grains[:, 0].copy(), tables, signs, checked, [question.epsilon for question in questions])
+        self.take_in(levels[:, 0].copy(), tables, signs, checked, [question.epsilon for question in questions])
 
-    def take_in(self, grains: Ints, tables: Ints, signs: Ints, values: Ints, epsilons: Sequence[Fraction]) -> None:
+    def take_in(self, levels: Ints, tables: Ints, signs: Ints, values: Ints, epsilons: Sequence[Fraction]) -> None:
         """Take in answers whose questions are parsed already. Internal: nothing is checked.
 
         Arms and signs are by part, and padded with zeros to the number of groups.
         """
-        answers = hierarchy.build_answers(self.grouping, grains, tables, signs, values, epsilons, self.epsilon)
+        answers = hierarchy.build_answers(self.grouping, levels, tables, signs, values, epsilons, self.epsilon)
         first = hierarchy.first_masked(answers)
         honest = 1.0 - self._policies[0].contamination
         if first < values.size and not self.kind.takes_masks:
@@ -325,12 +325,12 @@ class Contextual:
         at_once = max(1, MAX_ANSWERS_TIMES_GROUPS // self.groups)
         for batch in hierarchy.split_answers(hierarchy.slice_answers(answers, 0, first), at_once):
             with self._lock:
-                self._live.take_in_answers(self._state, self._grains, batch, int(self._is_mixed), honest)
+                self._live.take_in_answers(self._state, self._levels, batch, int(self._is_mixed), honest)
         for batch in hierarchy.split_answers(hierarchy.slice_answers(answers, first, values.size), at_once):
             with self._lock:
                 if self.kind.on_axes and not self._is_mixed:
                     self._add_mask_sums()
-                self._live.take_in_answers(self._state, self._grains, batch, 1, honest)
+                self._live.take_in_answers(self._state, self._levels, batch, 1, honest)
 
     @property
     def _is_mixed(self) -> bool:
@@ -351,12 +351,12 @@ class Contextual:
             The question whose answer will not come.
 
         """
-        grain, table, _ = self._parse(question)
-        self.note(grain, table, -1)
+        level, table, _ = self._parse(question)
+        self.note(level, table, -1)
 
-    def note(self, grain: int, table: Ints, n: int = 1) -> None:
+    def note(self, level: int, table: Ints, n: int = 1) -> None:
         """Expect n more answers to a question, or fewer if n is negative; the table may have some first parts only."""
-        parts = int(self._grains.firsts[grain]) + np.arange(table.size)
+        parts = int(self._levels.firsts[level]) + np.arange(table.size)
         with self._lock:
             pending_reports.note_many(self._state, parts, table, n)
 
@@ -366,7 +366,7 @@ class Contextual:
         Parameters
         ----------
         pending : array_like of int
-            An array like `pending`: a row for each part of each grain.
+            An array like `pending`: a row for each part of each level.
 
         """
         counts = np.asarray(pending, dtype=np.int64)
@@ -387,7 +387,7 @@ class Contextual:
             added = [policy.add_arm() for policy in self._policies]
             self._stack()
             empty = np.zeros(len(self._policies) * self.arms)
-            self._grains = self._grains._replace(worths=empty, means=empty.copy())
+            self._levels = self._levels._replace(worths=empty, means=empty.copy())
         return added[0]
 
     def retire(self, arm: int) -> None:
@@ -404,27 +404,27 @@ class Contextual:
                 policy.retire(arm)
 
     def _parse(self, question: Question) -> ParsedQuestion:
-        """Return a question by part; a question that names no grain must fit exactly one."""
-        found: list[ParsedQuestion] = []
+        """Return a question by part; a question that names no level must fit exactly one."""
+        matches: list[ParsedQuestion] = []
         if isinstance(question, Question) and question.groups == self.groups and question.epsilon > 0:
-            grains = range(len(self.grouping.kinds))
-            candidates = grains if question.grain is None else {question.grain} & set(grains)
+            levels = range(len(self.grouping.kinds))
+            candidates = levels if question.level is None else {question.level} & set(levels)
             if max(question.table) < self.arms:
-                parsed = (self.grouping.parse(grain, question) for grain in candidates)
-                found = [each for each in parsed if each is not None]
-        if len(found) > 1:
+                parsed = (self.grouping.parse(level, question) for level in candidates)
+                matches = [each for each in parsed if each is not None]
+        if len(matches) > 1:
             raise UserError(
-                "the question may have been asked of groups as one, or of each: rebuild it with its grain, as by "
+                "the question may have been asked of groups as one, or of each: rebuild it with its level, as by "
                 "Question(**question.as_dict())"
             )
-        if not found:
+        if not matches:
             raise UserError("the question is not one of this policy: give one that its ask() returned")
-        return found[0]
+        return matches[0]
 
     def estimates(self) -> Floats:
         """Return the estimated mean reward of every arm in every group.
 
-        The estimates are those of the grain that predicts best: the cells of a tree in which groups lie, or everybody
+        The estimates are those of the level that predicts best: the cells of a tree in which groups lie, or everybody
         together where groups are pooled and seem alike. If no shares were given, they use those of `shares`.
 
         Returns
@@ -463,7 +463,7 @@ class Contextual:
     def suspects(self, delta: float = 0.001) -> NDArray[np.bool_]:
         """Return which arms in which groups have answers that honest devices cannot produce.
 
-        They are those of the same grain as `estimates`. If nothing reveals the shares, no shares can explain them.
+        They are those of the same level as `estimates`. If nothing reveals the shares, no shares can explain them.
 
         Parameters
         ----------
@@ -480,27 +480,27 @@ class Contextual:
         return np.asarray(np.array([policy.suspects(delta) for policy in readers.policies])[readers.parts])
 
     def _readers(self, *, by_best: bool, is_certain: bool = False) -> Readers:
-        """Return policies that read means with the known shares, of the best grain or of the finest.
+        """Return policies that read means with the known shares, of the best level or of the finest.
 
         If the result must be certain and nothing reveals the shares, each part reads as if all visitors were of it.
         """
         with self._lock:
             shares = self._revealed_shares()
-            grain = int(np.argmax(self._grains.weights)) if by_best else self.grouping.finest
-            first, last = self.grouping.firsts[grain : grain + 2]
+            level = int(np.argmax(self._levels.weights)) if by_best else self.grouping.finest
+            first, last = self.grouping.firsts[level : level + 2]
             states = [policy.snapshot() for policy in self._policies[first:last]]
         each = [with_state(*pair) for pair in zip(self._policies[first:last], states, strict=True)]
         for_any_share = is_certain and shares is None and self.known_shares is None and len(each) > 1
         if shares is not None or for_any_share:
-            factors = slope_factors(self.grouping, grain, shares)
+            factors = slope_factors(self.grouping, level, shares)
             each = [with_slope(policy, factor) for policy, factor in zip(each, factors, strict=True)]
-        return Readers(self.grouping.parts[grain], each, for_any_share)
+        return Readers(self.grouping.parts[level], each, for_any_share)
 
     def _revealed_shares(self) -> Floats | None:
         """Return the shares as answers reveal them, or None; the caller holds the lock."""
-        if self.known_shares is not None or not self._grains.named.any():
+        if self.known_shares is not None or not self._levels.named.any():
             return None
-        return estimate_shares(self._grains.named, *self._grains.expected)
+        return estimate_shares(self._levels.named, *self._levels.expected)
 
     def shares(self) -> Floats:
         """Return the share of every group among visitors.
@@ -523,7 +523,7 @@ class Contextual:
         In a tree, it is the probability if finer cells had learned enough to decide.
         """
         with self._lock:
-            weights = np.exp(self._grains.weights)
+            weights = np.exp(self._levels.weights)
         return float(weights[0] / weights.sum()) if weights.size > 1 else 0.0
 
     def fold_digest(self) -> str:
@@ -540,30 +540,30 @@ class Contextual:
         with self._lock:
             combined = hashlib.sha256("".join(policy.fold_digest() for policy in self._policies).encode())
             for key in LEARNED:
-                combined.update(getattr(self._grains, key).tobytes())
+                combined.update(getattr(self._levels, key).tobytes())
         return combined.hexdigest()
 
     def for_simulation(self, horizon: int, memo: int) -> Any:
         """Return the initial state of the policies of all groups. Internal: the simulator plays it."""
         return stack([policy.for_simulation(horizon, memo) for policy in self._policies])
 
-    def fresh_grains(self) -> Grains:
-        """Return the grains as they are before the first question. Internal: the simulator uses them."""
-        return self.grouping.build_grains(self.arms)
+    def fresh_levels(self) -> Levels:
+        """Return the levels as they are before the first question. Internal: the simulator uses them."""
+        return self.grouping.build_levels(self.arms)
 
     def snapshot(self) -> tuple[Any, dict[str, Any], np.random.Generator | None]:
-        """Return copies of the state, of what the grains learned, and of the generator of signs. Internal.
+        """Return copies of the state, of what the levels learned, and of the generator of signs. Internal.
 
         Policies are built from it without the lock: building one waits for forks, and forks wait for the lock.
         """
         with self._lock:
-            learned = {key: getattr(self._grains, key).copy() for key in LEARNED}
+            learned = {key: getattr(self._levels, key).copy() for key in LEARNED}
             return copy_state(self._state), learned, copy.deepcopy(self._signs)
 
     def restore(self, learned: Mapping[str, Any]) -> None:
-        """Take over what the grains of another policy learned. Internal."""
+        """Take over what the levels of another policy learned. Internal."""
         for key in LEARNED:
-            getattr(self._grains, key)[:] = learned[key]
+            getattr(self._levels, key)[:] = learned[key]
 
     def __copy__(self) -> Contextual:
         state, learned, signs = self.snapshot()

@@ -42,7 +42,7 @@ class _ContextualSerializer(serialization.Serializer[Contextual]):
     loader = "load_contextual"
 
     def write(self, policy: Contextual, stream: IO[bytes]) -> None:
-        """Write the description, the state, and what the grains learned."""
+        """Write the description, the state, and what the levels learned."""
         state, learned, signs = policy.snapshot()
         about = {
             "format": FORMAT,
@@ -68,9 +68,9 @@ class _ContextualSerializer(serialization.Serializer[Contextual]):
 
     def build(self, contents: _Contents, path: str, *, exact: bool) -> Contextual:
         """Return the policy, if its parts fit together."""
-        kind, given, epsilon, shares, grouping, state, learned, signs = contents
+        kind, parameters, epsilon, shares, grouping, state, learned, signs = contents
         states = [select_state(state, index) for index in range(state.scalars.size)]
-        each = [serialization.revive(kind, given, own, path, exact=exact) for own in states]
+        each = [serialization.revive(kind, parameters, own, path, exact=exact) for own in states]
         if not grouping.is_valid() or not _learned_fits(grouping, **learned) or not _policies_fit(grouping, each):
             raise UserError(f"{path} is damaged: its groups do not fit together; load an older copy")
         policy = Contextual(each, epsilon, grouping, shares, signs)
@@ -134,7 +134,7 @@ def _kind_of(about: dict[str, Any]) -> Kind:
 
 
 def _read_grouping(about: dict[str, Any], many: int) -> tuple[Fraction, Any, Grouping]:
-    """Return epsilon, the shares if they were given, and the grains."""
+    """Return epsilon, the shares if they were given, and the levels."""
     shares = None if about["shares"] is None else _validation.check_parts_of_one("shares", about["shares"], many)
     known = np.full(many, 1.0 / many) if shares is None else shares
     epsilon, kinds = as_epsilon(str(about["epsilon"])), tuple(map(str, about["kinds"]))
@@ -166,7 +166,7 @@ def _read_signs(state: Any) -> np.random.Generator | None:
 
 
 def _learned_fits(grouping: Grouping, weights: Any, named: Any, expected: Any) -> bool:
-    """Return whether saved numbers can be what the grains learned."""
+    """Return whether saved numbers can be what the levels learned."""
     types = [each.dtype for each in (weights, named, expected)] == [np.float64, np.int64, np.float64]
     if not types or [weights.shape, expected.shape] != [(len(grouping.kinds),), (2,)]:
         return False

@@ -41,6 +41,12 @@ class Survey(NamedTuple):
     intervals : ndarray
         Simultaneous confidence intervals of the shares, of shape (G, 2).
 
+    Examples
+    --------
+    >>> survey = shares_from_survey([600, 400], 16)
+    >>> survey.intervals.round(2).tolist()
+    [[0.56, 0.63], [0.37, 0.44]]
+
     """
 
     shares: Floats
@@ -109,22 +115,22 @@ def estimate_shares(named: ArrayLike, chance: float, more: float) -> Floats:
     No share is below that of one answer, because nothing could be learned about an empty group.
     """
     counts = np.asarray(named, dtype=np.float64)
-    found = np.clip((counts - chance) / more, 1.0 / counts.sum(), 1.0)
-    return np.asarray(found / found.sum())
+    clipped = np.clip((counts - chance) / more, 1.0 / counts.sum(), 1.0)
+    return np.asarray(clipped / clipped.sum())
 
 
-def slope_factors(grouping: Grouping, grain: int, shares: Floats | None) -> Floats:
+def slope_factors(grouping: Grouping, level: int, shares: Floats | None) -> Floats:
     """Return by which factor these shares change the slope of each part's mask.
 
     Without shares, return the largest possible factor: that of a part with all visitors. The factor is that of answers
     with the usual epsilon. With a smaller epsilon it is farther from 1, so answers with an epsilon of their own are
     corrected only in part.
     """
-    kind, epsilon = grouping.kinds[grain], grouping.epsilon
-    parts = np.ones(grouping.sizes[grain])
+    kind, epsilon = grouping.kinds[level], grouping.epsilon
+    parts = np.ones(grouping.sizes[level])
     if shares is not None:
-        parts = np.asarray(np.bincount(grouping.parts[grain], shares), dtype=np.float64)
-    return masks.half_slopes(kind, epsilon, parts) / masks.half_slopes(kind, epsilon, grouping.shares_of_parts[grain])
+        parts = np.asarray(np.bincount(grouping.parts[level], shares), dtype=np.float64)
+    return masks.half_slopes(kind, epsilon, parts) / masks.half_slopes(kind, epsilon, grouping.shares_of_parts[level])
 
 
 def bounds_for_any_share(bounds: Floats) -> Floats:

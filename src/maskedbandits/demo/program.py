@@ -109,7 +109,7 @@ async def _serve(
             crowd = Crowd(ServiceClient(host, int(port)))
             await asyncio.to_thread(crowd.start)
             site.crowd = crowd
-            say(f"People visit, 150 a second at each epsilon. What the service's owner sees: {site.service}/dashboard")
+            say(f"Simulated visitors arrive, 150 a second at each epsilon. Dashboard: {site.service}/dashboard")
             await _wait_for_end(server, crowd, process, seconds)
     finally:
         server.should_exit = True
@@ -130,7 +130,7 @@ async def _wait_until_ready(
             return True
         await asyncio.sleep(POLL_S)
         if waited < 2.0 <= waited + POLL_S:
-            say("The service gets ready; the first time it compiles for this machine, about a quarter of a minute ...")
+            say("Starting the service. The first start compiles for this machine, about 15 s ...")
         waited += POLL_S
     return False
 

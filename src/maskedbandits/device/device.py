@@ -52,6 +52,14 @@ class Decision:
     epsilon
         The epsilon of the report, 0 if there is none.
 
+    Examples
+    --------
+    >>> device = Device("http://127.0.0.1:9", "headlines", cap=5, max_epsilon=1, background=False)
+    >>> decision = device.decide(fallback="plain")  # no server there
+    >>> decision.arm, decision.participate
+    ('plain', False)
+    >>> device.close()
+
     """
 
     def __init__(self, device: "Device", offer: Offer) -> None:
@@ -83,6 +91,13 @@ class Decision:
         ------
         UserError
             The reward is not a number in [0, 1].
+
+        Examples
+        --------
+        >>> device = Device("http://127.0.0.1:9", "headlines", cap=5, max_epsilon=1, background=False)
+        >>> device.decide(fallback="plain").report(1)  # no server there: nothing to report
+        False
+        >>> device.close()
 
         """
         round_value(reward)  # check it also if the device does not participate
@@ -133,7 +148,7 @@ class Device:
         cap
             The largest total epsilon of all reports, per ``per`` if that is given.
         max_epsilon
-            The largest epsilon of one report, whatever the server requests.
+            The largest epsilon of one report. A request of the server cannot raise it.
         path
             The file of the ledger. Without one everything is forgotten with the process, whose devices without a
             path share one cap.
@@ -204,6 +219,13 @@ class Device:
         UserError
             A parameter is not of its type.
 
+        Examples
+        --------
+        >>> device = Device("http://127.0.0.1:9", "headlines", cap=5, max_epsilon=1, background=False)
+        >>> print(device.decide().arm)  # no server there, and no fallback
+        None
+        >>> device.close()
+
         """
         request: dict[str, Any] = {}
         pseudonym = "" if visitor is None else self._make_pseudonym(visitor)
@@ -236,18 +258,40 @@ class Device:
         int
             The number of reports that got a final reply.
 
+        Examples
+        --------
+        >>> device = Device("http://127.0.0.1:9", "headlines", cap=5, max_epsilon=1, background=False)
+        >>> device.send_due()
+        0
+        >>> device.close()
+
         """
         return self._process_due(time.time() if now is None else now, self._sender.send) or 0
 
     def run(self) -> None:
-        """Send reports when they are due, until the device is closed."""
+        """Send reports when they are due, until the device is closed.
+
+        Examples
+        --------
+        >>> device = Device("http://127.0.0.1:9", "headlines", cap=5, max_epsilon=1, background=False)
+        >>> device.close()
+        >>> device.run()  # closed: it returns at once
+
+        """
         while not self._stop.is_set():
             self._wake.clear()
             answered = self._process_due(time.time(), self._schedule_attempts, CLAIM_LEAD_S)
             self._wake.wait(MAX_PAUSE_S if answered is None else self._seconds_until_due())  # failed writes stay due
 
     def close(self) -> None:
-        """Stop sending. Pending reports leave when the files are opened again."""
+        """Stop sending. Pending reports leave when the files are opened again.
+
+        Examples
+        --------
+        >>> device = Device("http://127.0.0.1:9", "headlines", cap=5, max_epsilon=1, background=False)
+        >>> device.close()
+
+        """
         self._stop.set()
         self._wake.set()
         thread = self._thread
@@ -349,7 +393,7 @@ class Device:
             return False
 
     def _is_known(self, token: str) -> bool:
-        """Tell whether a report was promised for a token before: its times are fixed, whatever the server says."""
+        """Tell whether a report was promised for a token before. The server cannot change its times then."""
         try:
             return self._reporter is not None and token != "" and self._reporter.has_promised(token)
         except LedgerError as error:

@@ -47,6 +47,11 @@ class Timing(NamedTuple):
     max_attempts
         Requests for one report.
 
+    Examples
+    --------
+    >>> Timing(min_report_after=0).min_window
+    3600.0
+
     """
 
     min_report_after: float = 60.0  # seconds from a decision to the earliest departure of its report
@@ -67,6 +72,11 @@ class Timing(NamedTuple):
         ------
         UserError
             A limit is out of range.
+
+        Examples
+        --------
+        >>> Timing(max_attempts=3).check().max_attempts
+        3
 
         """
         check_number("max_expiry", self.max_expiry, 0, 366 * DAY_S, above=True)
@@ -89,6 +99,13 @@ class Timing(NamedTuple):
         -------
         str
             The reason, empty if the device accepts.
+
+        Examples
+        --------
+        >>> Timing().find_violation(report_in=60, expires_in=7200)
+        ''
+        >>> Timing().find_violation(report_in=60, expires_in=120)
+        "the server's times leave less than 3600 s for a report"
 
         """
         if not report_in >= self.min_report_after - ROUNDING_S:  # true for NaN, too
@@ -113,6 +130,11 @@ class Timing(NamedTuple):
         -------
         float
             The seconds, at least ``min_jitter``.
+
+        Examples
+        --------
+        >>> Timing().compute_spread(jitter=1800, window=86400)
+        1800
 
         """
         return max(self.min_jitter, min(jitter, window / 4))

@@ -1,6 +1,7 @@
 """All policies by name.
 
-To add one, write a module here or in ``indices``, ``memories`` or ``detectors``, and a line below (docs/extending.md).
+To add one, write a module here or in ``indices``, ``memories`` or ``detectors``, and a line below. docs/write_policy.md
+shows how.
 """
 
 import re
@@ -76,7 +77,7 @@ def _build_kinds() -> dict[str, Kind]:
             registry.on_axes(f"{prefix}{label}-cf", index, memory=memory, words=words, reference=reference)
             for prefix, (memory, words, reference) in MEMORIES.items()
         ]
-        oracle_kind = registry.on_axes(f"oracle-{label}-cf", index, words="since the last change, told by an oracle")
+        oracle_kind = registry.on_axes(f"oracle-{label}-cf", index, words="since the last known change")
         without_detector.append(replace(oracle_kind, required=frozenset({"restarts"})))
         kinds += [divergences.with_variants(kind) if index in (kl, ucb) else kind for kind in without_detector]
         for prefix, (detector, words, reference) in DETECTORS.items():
@@ -123,6 +124,7 @@ def _old_names() -> list[Kind]:
 
 KINDS: dict[str, Kind] = _build_kinds()
 BUILTIN_NAMES = frozenset(KINDS)
+MAX_LISTED = 5  # names that an error about an unknown policy lists
 # Common names from the literature, and the policy that each of them is here.
 COMMON_NAMES = {
     "thompson": "ts-cf",
@@ -158,7 +160,7 @@ def register_policy(name: str, module: ModuleType) -> None:
 
     `make_policy`, `simulate` and `load_policy` of this process then know the name. Register it again after you change
     the module: the later registration replaces the earlier one. Call it in the policy's module, and experiment files
-    can name the policy as ``module:name``. docs/extending.md shows how to write the module.
+    can name the policy as ``module:name``. docs/write_policy.md shows how to write the module.
 
     Parameters
     ----------
@@ -286,7 +288,11 @@ def suggest_policy(word: object, known: Iterable[str]) -> str:
     listed = list(known)
     plain = "-".join(str(word).lower().replace("_", " ").split())
     likely = (COMMON_NAMES.get(plain, ""), f"{plain}-cf", f"{plain.removesuffix('-cf')}-cf")
-    return suggest_nearest(next((name for name in likely if name in listed), word), listed)
+    ending = suggest_nearest(next((name for name in likely if name in listed), word), listed)
+    if not ending.startswith("; known are") or len(listed) <= MAX_LISTED:
+        return ending
+    first = ", ".join(listed[:MAX_LISTED])
+    return f"; known are {first} and {len(listed) - MAX_LISTED} more, which `maskedbandits policies` lists"
 
 
 def check_policy(

@@ -161,7 +161,9 @@ def score_ahead(state: Policy, arm: int) -> float:
     it is chosen as often later as at first, however many of its reports are lost.
     """
     scalars = state.scalars[0]
-    since = state.first_asked[arm] if state.heard[arm] < state.first_asked[arm] else state.asked[arm]
+    since = (
+        state.first_decision[arm] if state.last_report[arm] < state.first_decision[arm] else state.last_decision[arm]
+    )
     unanswered = state.unanswered[arm] / (1.0 + float(scalars.decisions - since) / (PATIENCE * float(scalars.arms)))
     pending = math.floor(unanswered + 0.5)
     if state.evicted[arm] and state.counts[arm] + pending >= state.quotas[arm]:

@@ -25,7 +25,7 @@ from maskedbandits.policies import validation
 from maskedbandits.policies.pending import ENOUGH, FOREVER, overdue_delay, patience, unanswered_count
 from maskedbandits.policies.state import Arms, flip_feedback, forget
 
-SUMMARY = "shown rewards, makes noisy sums public: central privacy"
+SUMMARY = "receives plain rewards, publishes noisy sums: central privacy"
 REFERENCE = "Mishra & Thakurta 2015; Tossou & Dimitrakakis 2016"
 LEARNS_FROM = "rewards"
 DEPTH = 48  # levels of the tree

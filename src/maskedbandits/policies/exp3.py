@@ -24,9 +24,9 @@ from maskedbandits.math import rng
 from maskedbandits.policies import validation
 from maskedbandits.policies.state import Arms, count_feedback, forget
 
-SUMMARY = "exponential weights that can rise again, for adversaries"
+SUMMARY = "exponential weights that can recover, for adversarial rewards"
 REFERENCE = "Auer et al. 2002"
-REXP3_SUMMARY = "exponential weights, restarted as a variation budget asks"
+REXP3_SUMMARY = "exponential weights, restarted by a variation budget"
 REXP3_REFERENCE = "Besbes et al. 2014"
 DRAWS_FROM = "scores"
 LEARNS_FROM = "debiased feedback"

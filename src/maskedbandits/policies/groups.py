@@ -1,31 +1,31 @@
 """Policies for groups of people: how coarsely a question tells groups apart, and the compiled steps.
 
-A *grain* joins groups into parts. The coarsest makes one part of all groups, the finest leaves each group alone, and
-the parts of each grain lie within those of the one before. Every part of every grain has its own policy; all of them
-share one state (``_numba/state.py``). One grain *decides* a question: all groups of a part get the arm that the part's
-policy chooses. One grain *listens*, the same or a finer one: all groups of a part get the same sign, or are named as
-one. To the part this is a question to one group with the sum of their shares, and only the policies of this grain learn
+A *level* joins groups into parts. The coarsest makes one part of all groups, the finest leaves each group alone, and
+the parts of each level lie within those of the one before. Every part of every level has its own policy; all of them
+share one state (``_numba/state.py``). One level *decides* a question: all groups of a part get the arm that the part's
+policy chooses. One level *listens*, the same or a finer one: all groups of a part get the same sign, or are named as
+one. To the part this is a question to one group with the sum of their shares, and only the policies of this level learn
 from it. A coarse part learns sooner, since its slope is that of its whole share.
 
-The deciding grain is drawn by weights, and the weights follow from predictions (Dawid 1984, Present position and
+The deciding level is drawn by weights, and the weights follow from predictions (Dawid 1984, Present position and
 potential developments: the prequential approach, Journal of the Royal Statistical Society A 147). Every answer has a
-probability under every grain, given what its policies know about the means. For a bit that favours (t_k = 1) or
+probability under every level, given what its policies know about the means. For a bit that favours (t_k = 1) or
 contradicts (t_k = -1) a one of group k, whose arm is A_k,
 
     P = 1/2 + s sum over the groups k of p_k t_k (mean of A_k in the part of k - 1/2),
 
-and the weight of a grain is multiplied by the probability that it gave to the answer. The mean of a part is shrunk
-towards that of the part around it, and the mean of the coarsest towards 1/2. So a finer grain loses little while it
+and the weight of a level is multiplied by the probability that it gave to the answer. The mean of a part is shrunk
+towards that of the part around it, and the mean of the coarsest towards 1/2. So a finer level loses little while it
 knows nothing, and gains as soon as its parts are seen to differ. For predictions, a part also uses what all finer parts
 within it have seen, which is about the same means if they are alike. Its policy learns from answers to itself alone.
 
-A coarser grain that is refuted is out for good. Otherwise every change of the world would bring it back, because the
-knowledge of a finer grain stays wrong for longer. Finer grains are never out, and are asked now and then.
+A coarser level that is refuted is out for good. Otherwise every change of the world would bring it back, because the
+knowledge of a finer level stays wrong for longer. Finer levels are never out, and are asked now and then.
 
-There are two sets of *habits*. In a pool of named groups, the finest grain is presumed right unless it predicts worse,
-and the deciding grain listens. In a tree of grids the right grain is unknown, and a fine one learns slowly: a grid of n
-cells needs n times as many visitors as one cell alone. So the coarsest grain is presumed right. The more it has seen,
-the more often finer ones listen while it decides, which costs no visitor a worse arm. A finer grain that predicts
+There are two sets of *habits*. In a pool of named groups, the finest level is presumed right unless it predicts worse,
+and the deciding level listens. In a tree of grids the right level is unknown, and a fine one learns slowly: a grid of n
+cells needs n times as many visitors as one cell alone. So the coarsest level is presumed right. The more it has seen,
+the more often finer ones listen while it decides, which costs no visitor a worse arm. A finer level that predicts
 better decides only when it is *ripe*: when its parts have seen enough to choose well.
 """
 
@@ -55,33 +55,33 @@ from maskedbandits.policies.state import Arms
 
 WORD_BITS = 64
 # Chosen on the problems of ``bench/context.py``, with epsilon from 1 to 4:
-BEHIND = -2.0  # initial log weight of a coarse grain, where the finest has 0; in a tree, per halving
-FIRST = 3.0  # unmasked observations of each arm that the coarsest grain collects first
+BEHIND = -2.0  # initial log weight of a coarse level, where the finest has 0; in a tree, per halving
+FIRST = 3.0  # unmasked observations of each arm that the coarsest level collects first
 PRIOR = 3.0  # unmasked observations that its uniform prior is worth: 1/4 over the variance of a mean
-NEAR = 8.0  # the same for all other grains, whose prior is the mean of the part around
-OUT = -7.0  # log weight, relative to a finer grain, below which a grain is out
-BACK = -6.0  # least log weight relative to a coarser grain, so that a finer one can come back
-MIN_PROBABILITY = 1e-6  # of an answer under any grain
-MAX_LISTENING = 0.9  # share of questions to which finer grains listen
+NEAR = 8.0  # the same for all other levels, whose prior is the mean of the part around
+OUT = -7.0  # log weight, relative to a finer level, below which a level is out
+BACK = -6.0  # least log weight relative to a coarser level, so that a finer one can come back
+MIN_PROBABILITY = 1e-6  # of an answer under any level
+MAX_LISTENING = 0.9  # share of questions to which finer levels listen
 
 
 class Habits(NamedTuple):
-    """How grains share the questions."""
+    """How levels share the questions."""
 
-    curious: float  # how often a grain finer than the best one decides
-    enough: float  # unmasked observations of a part at which finer grains listen at half of MAX_LISTENING
-    ripe: float  # unmasked observations of each arm in each part that a finer grain needs to decide
+    curious: float  # how often a level finer than the best one decides
+    enough: float  # unmasked observations of a part at which finer levels listen at half of MAX_LISTENING
+    ripe: float  # unmasked observations of each arm in each part that a finer level needs to decide
 
 
 POOL = Habits(0.03, np.inf, 0.0)
 TREE = Habits(0.01, 50.0, 4.0)  # chosen on the problems "for choosing" of ``bench/partitions.py``
 
 
-class Grains(NamedTuple):
-    """All grains, the coarsest first."""
+class Levels(NamedTuple):
+    """All levels, the coarsest first."""
 
-    firsts: Ints  # (M + 1,) the number of the first policy of each grain
-    parts: NDArray[np.int64]  # (M, G) the part of each group at each grain
+    firsts: Ints  # (M + 1,) the number of the first policy of each level
+    parts: NDArray[np.int64]  # (M, G) the part of each group at each level
     shares: Floats  # (G,)
     slopes: Floats  # (M,) of an answer: s for a bit, p - q for one of many
     one_bit: Ints  # (M,) 1 if an answer is a bit, 0 if it is one of many
@@ -92,14 +92,14 @@ class Grains(NamedTuple):
     members: Ints  # (policies,) a group of each part
     worths: Floats  # (policies * K,) evidence of a part about an arm, in unmasked observations
     means: Floats  # (policies * K,) estimated mean of an arm in a part, less 1/2
-    chances: Floats  # (M,) probability of each grain to decide, up to a factor
-    decided: Ints  # (parts,) the arm for each part of the deciding grain
+    chances: Floats  # (M,) probability of each level to decide, up to a factor
+    decided: Ints  # (parts,) the arm for each part of the deciding level
     named: Ints  # (G,) number of one-of-many answers that named each group
     expected: Floats  # (2,) expected number for a group without visitors, and how much more with all visitors
 
 
 _INT_ARRAY, _FLOATS = np.zeros(1, dtype=np.int64), np.zeros(1)
-NO_GRAINS = Grains(
+NO_LEVELS = Levels(
     firsts=_INT_ARRAY,
     parts=_INT_ARRAY[None, :],
     shares=_FLOATS,
@@ -120,11 +120,11 @@ NO_GRAINS = Grains(
 
 
 @inlined
-def _is_settled(grains: Grains) -> bool:
-    """Return whether all grains but the finest are out."""
+def _is_settled(levels: Levels) -> bool:
+    """Return whether all levels but the finest are out."""
     left = 0
-    for grain in range(grains.weights.size - 1):
-        left += int(grains.weights[grain] > -np.inf)
+    for level in range(levels.weights.size - 1):
+        left += int(levels.weights[level] > -np.inf)
     return left == 0
 
 
@@ -136,90 +136,90 @@ def evidence_of(state: Arms, arm: int) -> tuple[float, float]:
 
 
 @inlined
-def _mean_evidence(state: Any, grains: Grains, grain: int) -> float:
-    """Return the mean evidence of the parts of a grain, in unmasked observations."""
+def _mean_evidence(state: Any, levels: Levels, level: int) -> float:
+    """Return the mean evidence of the parts of a level, in unmasked observations."""
     total = 0.0
-    for each in range(grains.firsts[grain], grains.firsts[grain + 1]):
+    for each in range(levels.firsts[level], levels.firsts[level + 1]):
         policy = select_state(state, each)
         for arm in range(policy.scalars[0].arms):
             total += evidence_of(policy, arm)[0]
-    return total / (grains.firsts[grain + 1] - grains.firsts[grain])
+    return total / (levels.firsts[level + 1] - levels.firsts[level])
 
 
 @inlined
-def _is_ripe(state: Any, grains: Grains, grain: int) -> bool:
-    """Return whether the parts of a finer grain have seen enough to decide."""
-    ripe = grains.habits.ripe * state.scalars[0].arms
-    return ripe == 0.0 or _mean_evidence(state, grains, grain) >= ripe
+def _is_ripe(state: Any, levels: Levels, level: int) -> bool:
+    """Return whether the parts of a finer level have seen enough to decide."""
+    ripe = levels.habits.ripe * state.scalars[0].arms
+    return ripe == 0.0 or _mean_evidence(state, levels, level) >= ripe
 
 
 @inlined
-def _best_ripe(state: Any, grains: Grains) -> int:
-    """Return the grain of the largest weight among those that may decide; the coarsest one left always may."""
+def _best_ripe(state: Any, levels: Levels) -> int:
+    """Return the level of the largest weight among those that may decide; the coarsest one left always may."""
     best = 0
-    while grains.weights[best] == -np.inf:
+    while levels.weights[best] == -np.inf:
         best += 1
-    for grain in range(best + 1, grains.weights.size):
-        if grains.weights[grain] > grains.weights[best] and _is_ripe(state, grains, grain):
-            best = grain
+    for level in range(best + 1, levels.weights.size):
+        if levels.weights[level] > levels.weights[best] and _is_ripe(state, levels, level):
+            best = level
     return best
 
 
 @inlined
-def draw_grain(state: Any, grains: Grains) -> int:
-    """Draw the deciding grain."""
-    finest = grains.weights.size - 1
-    if _is_settled(grains):
+def draw_level(state: Any, levels: Levels) -> int:
+    """Draw the deciding level."""
+    finest = levels.weights.size - 1
+    if _is_settled(levels):
         return finest
     first = select_state(state, 0)
     scalars = first.scalars[0]
     if float(scalars.time + scalars.pending_total) < FIRST * scalars.arms * first.rates[0] * first.rates[0]:
         return 0
-    best = _best_ripe(state, grains)
+    best = _best_ripe(state, levels)
     draw = rng.uniform(first.rng)
-    if draw < grains.habits.curious and best < finest:
-        return best + 1 + min(int(draw / grains.habits.curious * (finest - best)), finest - best - 1)
+    if draw < levels.habits.curious and best < finest:
+        return best + 1 + min(int(draw / levels.habits.curious * (finest - best)), finest - best - 1)
     total = 0.0
-    for grain in range(finest + 1):
-        grains.chances[grain] = 0.0
-        if grain <= best or _is_ripe(state, grains, grain):
-            grains.chances[grain] = math.exp(grains.weights[grain] - grains.weights[best])
-        total += grains.chances[grain]
+    for level in range(finest + 1):
+        levels.chances[level] = 0.0
+        if level <= best or _is_ripe(state, levels, level):
+            levels.chances[level] = math.exp(levels.weights[level] - levels.weights[best])
+        total += levels.chances[level]
     left = total * rng.uniform(first.rng)
-    for grain in range(finest):
-        left -= grains.chances[grain]
+    for level in range(finest):
+        left -= levels.chances[level]
         if left < 0.0:
-            return grain
-    return finest if grains.chances[finest] > 0.0 else best
+            return level
+    return finest if levels.chances[finest] > 0.0 else best
 
 
 @inlined
-def draw_listening_grain(state: Any, grains: Grains, grain: int) -> int:
-    """Draw the grain that learns from a question decided by this one: itself, or a finer one."""
-    finer = grains.weights.size - 1 - grain
-    if finer == 0 or grains.habits.enough == np.inf:
-        return grain
-    known = _mean_evidence(state, grains, grain)
-    chance = MAX_LISTENING * known / (known + grains.habits.enough)
+def draw_listening_level(state: Any, levels: Levels, level: int) -> int:
+    """Draw the level that learns from a question decided by this one: itself, or a finer one."""
+    finer = levels.weights.size - 1 - level
+    if finer == 0 or levels.habits.enough == np.inf:
+        return level
+    known = _mean_evidence(state, levels, level)
+    chance = MAX_LISTENING * known / (known + levels.habits.enough)
     draw = rng.uniform(select_state(state, 0).rng)
-    return grain if draw >= chance else grain + 1 + min(int(draw / chance * finer), finer - 1)
+    return level if draw >= chance else level + 1 + min(int(draw / chance * finer), finer - 1)
 
 
 @inlined
-def pass_down_arms(grains: Grains, grain: int, listening: int, table: Ints) -> None:
-    """Give every part of the listening grain the arm of the deciding part around it."""
-    first = grains.firsts[listening]
-    for part in range(grains.firsts[listening + 1] - first):
-        table[part] = grains.decided[grains.parts[grain, grains.members[first + part]]]
+def pass_down_arms(levels: Levels, level: int, listening: int, table: Ints) -> None:
+    """Give every part of the listening level the arm of the deciding part around it."""
+    first = levels.firsts[listening]
+    for part in range(levels.firsts[listening + 1] - first):
+        table[part] = levels.decided[levels.parts[level, levels.members[first + part]]]
 
 
 @inlined
-def _update_means(state: Any, grains: Grains) -> None:
+def _update_means(state: Any, levels: Levels) -> None:
     """Estimate the means of every part: everything seen in it, shrunk towards the part around it."""
-    arms, parents, worths, means = state.scalars[0].arms, grains.parents, grains.worths, grains.means
-    for grain in range(grains.weights.size):
-        counts = 1.0 if grains.weights[grain] > -np.inf else 0.0  # a grain that is out has stopped learning
-        for each in range(grains.firsts[grain], grains.firsts[grain + 1]):
+    arms, parents, worths, means = state.scalars[0].arms, levels.parents, levels.worths, levels.means
+    for level in range(levels.weights.size):
+        counts = 1.0 if levels.weights[level] > -np.inf else 0.0  # a level that is out has stopped learning
+        for each in range(levels.firsts[level], levels.firsts[level + 1]):
             policy = select_state(state, each)
             for arm in range(arms):
                 worth, more = evidence_of(policy, arm)
@@ -240,60 +240,60 @@ def _update_means(state: Any, grains: Grains) -> None:
 
 
 @inlined
-def _predict_mean(state: Any, grains: Grains, grain: int, group: int, arm: int) -> float:
-    """Return the mean of an arm in a group that a grain predicts, less 1/2."""
-    return grains.means[(grains.firsts[grain] + grains.parts[grain, group]) * state.scalars[0].arms + arm]
+def _predict_mean(state: Any, levels: Levels, level: int, group: int, arm: int) -> float:
+    """Return the mean of an arm in a group that a level predicts, less 1/2."""
+    return levels.means[(levels.firsts[level] + levels.parts[level, group]) * state.scalars[0].arms + arm]
 
 
 @inlined
-def weigh_bit(state: Any, grains: Grains, asked: int, table: Ints, slope: float) -> None:
-    """Update the weights of all grains by a bit, masked with a slope, as the parts of the asked grain see it."""
-    if _is_settled(grains):
+def weigh_bit(state: Any, levels: Levels, listening: int, table: Ints, slope: float) -> None:
+    """Update the weights of all levels by a bit, masked with a slope, as the parts of the listening level see it."""
+    if _is_settled(levels):
         return
-    _update_means(state, grains)
-    for grain in range(grains.weights.size):
+    _update_means(state, levels)
+    for level in range(levels.weights.size):
         chance = 0.5
-        for group in range(grains.shares.size):
-            part = grains.parts[asked, group]
-            above = _predict_mean(state, grains, grain, group, table[part])
-            chance += slope * grains.shares[group] * (2.0 * grains.feedbacks[part] - 1.0) * above
-        grains.weights[grain] += math.log(max(chance, MIN_PROBABILITY))
-    _normalise_weights(state, grains)
+        for group in range(levels.shares.size):
+            part = levels.parts[listening, group]
+            above = _predict_mean(state, levels, level, group, table[part])
+            chance += slope * levels.shares[group] * (2.0 * levels.feedbacks[part] - 1.0) * above
+        levels.weights[level] += math.log(max(chance, MIN_PROBABILITY))
+    _normalise_weights(state, levels)
 
 
 @inlined
-def weigh_one(state: Any, grains: Grains, asked: int, part: int, arm: int, feedback: float, rate: float) -> None:
-    """Update the weights by an answer that names a part of the asked grain; its mask has the slope 1 / rate."""
-    if _is_settled(grains):
+def weigh_one(state: Any, levels: Levels, listening: int, part: int, arm: int, feedback: float, rate: float) -> None:
+    """Update the weights by an answer that names a part of the listening level; its mask has the slope 1 / rate."""
+    if _is_settled(levels):
         return
-    _update_means(state, grains)
-    for grain in range(grains.weights.size):
+    _update_means(state, levels)
+    for level in range(levels.weights.size):
         above, share = 0.0, 0.0
-        for group in range(grains.shares.size):
-            if grains.parts[asked, group] == part:
-                above += grains.shares[group] * _predict_mean(state, grains, grain, group, arm)
-                share += grains.shares[group]
+        for group in range(levels.shares.size):
+            if levels.parts[listening, group] == part:
+                above += levels.shares[group] * _predict_mean(state, levels, level, group, arm)
+                share += levels.shares[group]
         chance = 0.5 + (2.0 * feedback - 1.0) * above / (share * rate)
-        grains.weights[grain] += math.log(max(chance, MIN_PROBABILITY))
-    _normalise_weights(state, grains)
+        levels.weights[level] += math.log(max(chance, MIN_PROBABILITY))
+    _normalise_weights(state, levels)
 
 
 @inlined
-def _normalise_weights(state: Any, grains: Grains) -> None:
-    """Make the largest weight 1, drop refuted grains, and keep finer ones in reach."""
-    weights = grains.weights
+def _normalise_weights(state: Any, levels: Levels) -> None:
+    """Make the largest weight 1, drop refuted levels, and keep finer ones in reach."""
+    weights = levels.weights
     best = 0
-    for grain in range(1, weights.size):
-        if weights[grain] > weights[best]:
-            best = grain
-    largest, ripe = weights[best], _best_ripe(state, grains)
+    for level in range(1, weights.size):
+        if weights[level] > weights[best]:
+            best = level
+    largest, ripe = weights[best], _best_ripe(state, levels)
     against = weights[ripe]
-    for grain in range(weights.size):
-        if grain < ripe and weights[grain] < against + OUT:
-            weights[grain] = -np.inf
-        weights[grain] -= largest
-        if grain > best:
-            weights[grain] = max(weights[grain], BACK)
+    for level in range(weights.size):
+        if level < ripe and weights[level] < against + OUT:
+            weights[level] = -np.inf
+        weights[level] -= largest
+        if level > best:
+            weights[level] = max(weights[level], BACK)
 
 
 class Groups(NamedTuple):
@@ -308,13 +308,13 @@ class Groups(NamedTuple):
 class Answers(NamedTuple):
     """Masked answers to questions, in order; tables and signs are by part, padded with zeros."""
 
-    grains: Ints  # (n,) the listening grain of each question
+    levels: Ints  # (n,) the listening level of each question
     tables: NDArray[np.int64]  # (n, G)
     signs: NDArray[np.int64]  # (n, G)
     values: Ints  # (n,)
     masks: Ints  # (n,) index of the mask of each answer, or ARMS_OWN
     lines: NDArray[np.float64]  # (masks x policies, 3) each mask as each policy sees it (``report_masks.py``)
-    slopes: NDArray[np.float64]  # (masks, M) slope of each mask at each grain
+    slopes: NDArray[np.float64]  # (masks, M) slope of each mask at each level
 
 
 _INTS, _TABLE = np.zeros(0, dtype=np.int64), np.zeros((0, 1), dtype=np.int64)
@@ -329,20 +329,20 @@ def start_groups(state: Any) -> None:
 
 
 @entry
-def ask_groups(state: Any, grains: Grains, table: Ints, limited: int, decides: int) -> int:
-    """Draw the deciding and the listening grain; write the arm for each part of the latter, and return it.
+def ask_groups(state: Any, levels: Levels, table: Ints, limited: int, decides: int) -> int:
+    """Draw the deciding and the listening level; write the arm for each part of the latter, and return it.
 
     With ``decides``, each part waits for a report. With ``limited``, the open arms may change from call to call.
     """
-    grain = draw_grain(state, grains)
-    listening = draw_listening_grain(state, grains, grain)
-    for part in range(grains.firsts[grain + 1] - grains.firsts[grain]):
-        policy = select_state(state, grains.firsts[grain] + part)
-        grains.decided[part] = choose_open(policy) if limited else next_arm(policy)
-    pass_down_arms(grains, grain, listening, table)
+    level = draw_level(state, levels)
+    listening = draw_listening_level(state, levels, level)
+    for part in range(levels.firsts[level + 1] - levels.firsts[level]):
+        policy = select_state(state, levels.firsts[level] + part)
+        levels.decided[part] = choose_open(policy) if limited else next_arm(policy)
+    pass_down_arms(levels, level, listening, table)
     if decides:
-        first = grains.firsts[listening]
-        for part in range(grains.firsts[listening + 1] - first):
+        first = levels.firsts[listening]
+        for part in range(levels.firsts[listening + 1] - first):
             await_reports(select_state(state, first + part), table[part], 1)
     return listening
 
@@ -359,48 +359,48 @@ def _learn(policy: Any, arm: int, feedback: float, answers: Answers, line: int, 
 
 
 @entry
-def take_in_answers(state: Any, grains: Grains, answers: Answers, masked: int, honest: float) -> None:
+def take_in_answers(state: Any, levels: Levels, answers: Answers, masked: int, honest: float) -> None:
     """Let parts learn from masked answers, in order: all parts from a bit, or the part that an answer names.
 
     With ``masked``, some answer has or had another mask than the policies (``report_masks.py``).
     """
     every = state.scalars.size
-    for place in range(answers.values.size):
-        grain, value, mask = answers.grains[place], answers.values[place], answers.masks[place]
-        table = answers.tables[place]
-        first = grains.firsts[grain]
-        many = grains.firsts[grain + 1] - first
-        slope = grains.slopes[grain] if mask == ARMS_OWN else answers.slopes[mask, grain]
-        if grains.one_bit[grain]:
+    for index in range(answers.values.size):
+        level, value, mask = answers.levels[index], answers.values[index], answers.masks[index]
+        table = answers.tables[index]
+        first = levels.firsts[level]
+        many = levels.firsts[level + 1] - first
+        slope = levels.slopes[level] if mask == ARMS_OWN else answers.slopes[mask, level]
+        if levels.one_bit[level]:
             begin, end = 0, many
             for part in range(many):
-                grains.feedbacks[part] = float(value ^ answers.signs[place, part])
-            weigh_bit(state, grains, grain, table, slope)
+                levels.feedbacks[part] = float(value ^ answers.signs[index, part])
+            weigh_bit(state, levels, level, table, slope)
         else:
             begin, end = value >> 1, (value >> 1) + 1
-            grains.feedbacks[begin] = float(value & 1)
-            if grain == grains.weights.size - 1:
-                _count_named_part(grains, begin, many, slope)
+            levels.feedbacks[begin] = float(value & 1)
+            if level == levels.weights.size - 1:
+                _count_named_part(levels, begin, many, slope)
             arm, line = table[begin], mask * every + first + begin
             rate = select_state(state, first + begin).rates[arm]
             if mask != ARMS_OWN:
                 rate = 1.0 / (honest * (answers.lines[line, 2] - answers.lines[line, 1]))
-            weigh_one(state, grains, grain, begin, arm, grains.feedbacks[begin], rate)
+            weigh_one(state, levels, level, begin, arm, levels.feedbacks[begin], rate)
         for part in range(many):
             policy = select_state(state, first + part)
             if begin <= part < end:
                 line = ARMS_OWN if mask == ARMS_OWN else mask * every + first + part
-                _learn(policy, table[part], grains.feedbacks[part], answers, line, masked, honest)
+                _learn(policy, table[part], levels.feedbacks[part], answers, line, masked, honest)
             else:  # the other parts get no report
                 take_pending(policy, table[part])
 
 
 @inlined
-def _count_named_part(grains: Grains, part: int, many: int, slope: float) -> None:
+def _count_named_part(levels: Levels, part: int, many: int, slope: float) -> None:
     """Count the named group; each of 2 G answers has probability q = (1 - slope) / (2 G) by chance."""
-    grains.named[part] += 1
-    grains.expected[0] += (1.0 - slope) / many
-    grains.expected[1] += slope
+    levels.named[part] += 1
+    levels.expected[0] += (1.0 - slope) / many
+    levels.expected[1] += slope
 
 
 @inlined
@@ -414,40 +414,40 @@ def _draw_visitor(state: Arms, groups: Groups) -> int:
 
 
 @inlined
-def _play_bit(state: Any, grains: Grains, grain: int, listening: int, table: Ints, means: Floats, group: int) -> int:
+def _play_bit(state: Any, levels: Levels, level: int, listening: int, table: Ints, means: Floats, group: int) -> int:
     """Ask for a bit, and let all parts learn from it; return the arm that was played.
 
     To the visitor's own part the bit is the masked reward. To every other part it is a fair coin, because its sign is.
     """
     policy = select_state(state, 0)
-    for part in range(grains.firsts[grain + 1] - grains.firsts[grain]):
-        grains.decided[part] = choose(select_state(state, grains.firsts[grain] + part))
-    pass_down_arms(grains, grain, listening, table)
-    arms, first, visited = policy.scalars[0].arms, grains.firsts[listening], grains.parts[listening, group]
-    many = grains.firsts[listening + 1] - first
+    for part in range(levels.firsts[level + 1] - levels.firsts[level]):
+        levels.decided[part] = choose(select_state(state, levels.firsts[level] + part))
+    pass_down_arms(levels, level, listening, table)
+    arms, first, visited = policy.scalars[0].arms, levels.firsts[listening], levels.parts[listening, group]
+    many = levels.firsts[listening + 1] - first
     arm = table[visited]
-    chance = 0.5 + grains.slopes[listening] * (means[group * arms + arm] - 0.5)
+    chance = 0.5 + levels.slopes[listening] * (means[group * arms + arm] - 0.5)
     feedback = 1.0 if rng.uniform(policy.rng) < chance else 0.0
     coins = np.uint64(0)
     for part in range(many):
         if part % WORD_BITS == 0:
             coins = rng.word(policy.rng)
         coin = float(coins >> np.uint64(part % WORD_BITS) & np.uint64(1))
-        grains.feedbacks[part] = feedback if part == visited else coin
-    weigh_bit(state, grains, listening, table, grains.slopes[listening])
+        levels.feedbacks[part] = feedback if part == visited else coin
+    weigh_bit(state, levels, listening, table, levels.slopes[listening])
     for part in range(many):
-        observe(select_state(state, first + part), table[part], grains.feedbacks[part])
+        observe(select_state(state, first + part), table[part], levels.feedbacks[part])
     return arm
 
 
 @inlined
-def _play_one_of_many(state: Any, grains: Grains, grain: int, listening: int, means: Floats, group: int) -> int:
+def _play_one_of_many(state: Any, levels: Levels, level: int, listening: int, means: Floats, group: int) -> int:
     """Ask for part and reward together, and let the named part learn; return the arm that was played."""
     policy = select_state(state, 0)
-    first, slope, visited = grains.firsts[listening], grains.slopes[listening], grains.parts[listening, group]
-    arms, many = policy.scalars[0].arms, 2 * (grains.firsts[listening + 1] - first)
-    decides = grains.parts[grain, group]
-    arm = choose(select_state(state, grains.firsts[grain] + decides))
+    first, slope, visited = levels.firsts[listening], levels.slopes[listening], levels.parts[listening, group]
+    arms, many = policy.scalars[0].arms, 2 * (levels.firsts[listening + 1] - first)
+    decides = levels.parts[level, group]
+    arm = choose(select_state(state, levels.firsts[level] + decides))
     draw = rng.uniform(policy.rng)
     if draw < slope:  # the answer is the truth
         named, other = visited, arm
@@ -455,18 +455,18 @@ def _play_one_of_many(state: Any, grains: Grains, grain: int, listening: int, me
     else:
         answer = min(int((draw - slope) / (1.0 - slope) * many), many - 1)  # any of all answers
         named = answer >> 1
-        parent = grains.parts[grain, grains.members[first + named]]
-        other = arm if parent == decides else choose(select_state(state, grains.firsts[grain] + parent))
+        parent = levels.parts[level, levels.members[first + named]]
+        other = arm if parent == decides else choose(select_state(state, levels.firsts[level] + parent))
         feedback = float(answer & 1)
     learner = select_state(state, first + named)
-    weigh_one(state, grains, listening, named, other, feedback, learner.rates[other])
+    weigh_one(state, levels, listening, named, other, feedback, learner.rates[other])
     observe(learner, other, feedback)
     return arm
 
 
 @compiled
 def advance_groups(
-    state: Any, world: World, checkpoints: Ints, tally: Tally, until: int, groups: Groups, grains: Grains
+    state: Any, world: World, checkpoints: Ints, tally: Tally, until: int, groups: Groups, levels: Levels
 ) -> None:
     """Continue a run up to step ``until``; a row of the world has the arms of one group after those of another."""
     done, segment, following = tally.position[0], tally.position[1], tally.position[2]
@@ -475,12 +475,12 @@ def advance_groups(
     while done < until:
         group = _draw_visitor(policy, groups)
         means = world.feedback_means[segment]
-        grain = draw_grain(state, grains)
-        listening = draw_listening_grain(state, grains, grain)
-        if grains.one_bit[listening]:
-            arm = _play_bit(state, grains, grain, listening, groups.table, means, group)
+        level = draw_level(state, levels)
+        listening = draw_listening_level(state, levels, level)
+        if levels.one_bit[listening]:
+            arm = _play_bit(state, levels, level, listening, groups.table, means, group)
         else:
-            arm = _play_one_of_many(state, grains, grain, listening, means, group)
+            arm = _play_one_of_many(state, levels, level, listening, means, group)
         groups.lost[group] += world.gaps[segment, group * arms + arm]
         tally.recent[group * arms + arm] += 1
         done += 1

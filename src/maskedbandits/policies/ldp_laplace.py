@@ -16,7 +16,7 @@ from maskedbandits.policies import validation
 from maskedbandits.policies.pending import overdue_delay, patience, unanswered_count
 from maskedbandits.policies.state import Arms, flip_feedback
 
-SUMMARY = "shown rewards, adds Laplace noise to each as a device would: for comparison, it protects nobody"
+SUMMARY = "receives plain rewards, adds Laplace noise itself: a baseline without protection"
 REFERENCE = "Ren et al. 2020"
 LEARNS_FROM = "rewards"
 FIRST_SCORE = 1e100  # of an arm that must be pulled first, divided by its unanswered decisions

@@ -71,5 +71,5 @@ def rows_of(kind: Kind, given: Mapping[str, Any]) -> list[int]:
         if what.time == POSITION and _is_known(times) and not isinstance(times, str):
             found += [time for time in what.check(key, times) if time > 0]
     if found and not hasattr(kind.code["code"], "begin_segment"):
-        raise UserError(f"{kind.name} has no begin_segment, and cannot follow the rows of a log: docs/extending.md")
+        raise UserError(f"{kind.name} has no begin_segment, and cannot follow the rows of a log: docs/write_policy.md")
     return sorted(found)

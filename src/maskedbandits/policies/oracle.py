@@ -10,7 +10,7 @@ from maskedbandits.policies import validation
 from maskedbandits.policies.restarts.planned import restart_times
 from maskedbandits.policies.state import Arms, count_feedback, forget
 
-SUMMARY = "plays the best arm, which it is told"
+SUMMARY = "always plays the best arm"
 LEARNS_FROM = "nothing"
 
 

@@ -94,10 +94,10 @@ class Pending(Record):
     pending: Ints = array(_arms, least=0, most=FOREVER, scratch=True)
     unanswered: Floats = array(_arms, least=0.0, most=float(FOREVER), scratch=True)
     decided: Floats = array(_arms, least=0.0, most=float(FOREVER), scratch=True)  # decisions, fading
-    asked: Ints = array(_arms, least=0, most=_decisions, scratch=True)  # last decision
-    first_asked: Ints = array(_arms, least=0, most=_decisions, scratch=True)  # after it
-    heard: Ints = array(_arms, least=0, most=_decisions, scratch=True)  # last report
-    timed: Ints = array(_arms, least=0, most=_decisions, scratch=True)  # decision, or 0
+    last_decision: Ints = array(_arms, least=0, most=_decisions, scratch=True)  # last decision
+    first_decision: Ints = array(_arms, least=0, most=_decisions, scratch=True)  # after it
+    last_report: Ints = array(_arms, least=0, most=_decisions, scratch=True)  # last report
+    timed_decision: Ints = array(_arms, least=0, most=_decisions, scratch=True)  # decision, or 0
     by_age: Ints = array(
         lambda scalars: scalars.arms * scalars.ages, least=0, most=FOREVER, scratch=True
     )  # pending, by age group
@@ -137,10 +137,10 @@ def clear_pending(state: Pending) -> None:
         state.pending[arm] = 0
         state.unanswered[arm] = 0.0
         state.decided[arm] = 0.0
-        state.asked[arm] = 0
-        state.first_asked[arm] = 0
-        state.heard[arm] = 0
-        state.timed[arm] = 0
+        state.last_decision[arm] = 0
+        state.first_decision[arm] = 0
+        state.last_report[arm] = 0
+        state.timed_decision[arm] = 0
     for index in range(state.by_age.size):
         state.by_age[index] = 0
 
@@ -183,7 +183,7 @@ def _recent_decisions(state: Pending, arm: int) -> float:
     scalars = state.scalars[0]
     if scalars.delay < 0.0:
         return state.decided[arm]
-    return state.decided[arm] * math.exp(-float(scalars.decisions - state.asked[arm]) / max(scalars.delay, 1.0))
+    return state.decided[arm] * math.exp(-float(scalars.decisions - state.last_decision[arm]) / max(scalars.delay, 1.0))
 
 
 @inlined
@@ -195,15 +195,19 @@ def await_reports(state: Pending, arm: int, n: int) -> None:
         return
     scalars.pending_total += n
     state.pending[arm] += n
-    if scalars.decisions - state.asked[arm] > state.asked[arm]:  # reports unanswered for so long are lost
+    if (
+        scalars.decisions - state.last_decision[arm] > state.last_decision[arm]
+    ):  # reports unanswered for so long are lost
         state.unanswered[arm] = min(state.unanswered[arm], 1.0)
     state.unanswered[arm] += float(n)
     state.decided[arm] = _recent_decisions(state, arm) + float(n)
-    if state.heard[arm] >= state.asked[arm]:  # no decision since the last report
-        state.first_asked[arm] = scalars.decisions
-        is_alone = state.pending[arm] == n or float(scalars.decisions - state.asked[arm]) > ALONE + 4.0 * scalars.delay
-        state.timed[arm] = scalars.decisions if is_alone else 0
-    state.asked[arm] = scalars.decisions
+    if state.last_report[arm] >= state.last_decision[arm]:  # no decision since the last report
+        state.first_decision[arm] = scalars.decisions
+        is_alone = (
+            state.pending[arm] == n or float(scalars.decisions - state.last_decision[arm]) > ALONE + 4.0 * scalars.delay
+        )
+        state.timed_decision[arm] = scalars.decisions if is_alone else 0
+    state.last_decision[arm] = scalars.decisions
     if scalars.ages > 0:
         state.by_age[arm * scalars.ages + scalars.decisions // _group_width(scalars) % scalars.ages] += n
 
@@ -224,15 +228,15 @@ def _drop_oldest(state: Pending, arm: int, n: int) -> None:
 def _learn_delay(state: Pending, arm: int) -> None:
     """Update the delay by a timed decision: a longer delay counts at once, a shorter one by an eighth."""
     scalars = state.scalars[0]
-    took = float(scalars.decisions - state.timed[arm])
+    took = float(scalars.decisions - state.timed_decision[arm])
     is_prompt = 1.0 if took < PROMPT else 0.0
     scalars.prompt += (is_prompt - scalars.prompt) * (0.125 if scalars.delay >= 0.0 else 1.0)
     if scalars.delay >= 0.0:
-        if state.asked[arm] != state.timed[arm]:  # the report may belong to a later decision
+        if state.last_decision[arm] != state.timed_decision[arm]:  # the report may belong to a later decision
             took = min(took, 16.0 + 2.0 * scalars.delay)
         took = max(took, scalars.delay + (took - scalars.delay) / 8.0)
     scalars.delay = took
-    state.timed[arm] = 0
+    state.timed_decision[arm] = 0
 
 
 @inlined
@@ -240,8 +244,8 @@ def take_pending(state: Pending, arm: int) -> None:
     """Note that a report has arrived, pending or not."""
     scalars = state.scalars[0]
     pending = state.pending[arm]
-    state.heard[arm] = scalars.decisions
-    if state.timed[arm] > 0:
+    state.last_report[arm] = scalars.decisions
+    if state.timed_decision[arm] > 0:
         _learn_delay(state, arm)
     if pending > 0:
         scalars.pending_total -= 1
@@ -283,9 +287,9 @@ def unanswered_count(state: Pending, arm: int, clock: int, late: float, patience
     The number halves within a patience, once reports are overdue. After a patience, or as long as until the arm's last
     decision, at most one counts: after an outage of all reports, the estimated delay may be far too long.
     """
-    waited = float(max(clock - state.asked[arm], 0))
+    waited = float(max(clock - state.last_decision[arm], 0))
     unanswered = state.unanswered[arm] / (1.0 + max(waited - late, 0.0) / patience)
-    return min(unanswered, 1.0) if waited > min(float(state.asked[arm]), patience) else unanswered
+    return min(unanswered, 1.0) if waited > min(float(state.last_decision[arm]), patience) else unanswered
 
 
 def _recent_of(recent: Floats, age: Ints, delay: Any) -> Floats:
@@ -301,8 +305,8 @@ def set_pending(state: Any, counts: Ints) -> None:
     more = np.maximum(counts - state.pending, 0)
     scalars.decisions += more.sum()
     scalars.pending_total = counts.sum()
-    state.decided[:] = _recent_of(state.decided, scalars.decisions - state.asked, scalars.delay) + more
-    state.asked[:] = np.where(more > 0, scalars.decisions, state.asked)
+    state.decided[:] = _recent_of(state.decided, scalars.decisions - state.last_decision, scalars.delay) + more
+    state.last_decision[:] = np.where(more > 0, scalars.decisions, state.last_decision)
     state.unanswered[:] = np.minimum(state.unanswered + more, counts)
     state.pending[:] = counts
     if scalars.ages:
@@ -326,10 +330,10 @@ def note_many(state: Any, indices: Ints, arms: Ints, n: int) -> None:
     scalars["pending_total"][indices] += more
     if n > 0:
         scalars["decisions"][indices] += n
-        asked, recent = stack_rows(state, "asked"), stack_rows(state, "decided")
-        age = scalars["decisions"][indices] - asked[indices, arms]
+        decided_at, recent = stack_rows(state, "last_decision"), stack_rows(state, "decided")
+        age = scalars["decisions"][indices] - decided_at[indices, arms]
         recent[indices, arms] = _recent_of(recent[indices, arms], age, scalars["delay"][indices]) + n
-        is_lost = scalars["decisions"][indices] > 2 * asked[indices, arms]
-        asked[indices, arms] = scalars["decisions"][indices]
+        is_lost = scalars["decisions"][indices] > 2 * decided_at[indices, arms]
+        decided_at[indices, arms] = scalars["decisions"][indices]
         unanswered[indices, arms] = np.minimum(unanswered[indices, arms], np.where(is_lost, 1.0, np.inf)) + n
     unanswered[indices, arms] = np.minimum(unanswered[indices, arms], pending[indices, arms])

@@ -225,7 +225,7 @@ def alone(name: str, module: ModuleType) -> Kind:
     parts: Any = module
     for names in (("SUMMARY",), ("LEARNS_FROM",), ("Policy",), ("choose", "score")):
         if not any(hasattr(module, each) for each in names):  # without either it would always pull the first arm
-            raise UserError(f"{module.__name__} has no {' and no '.join(names)}: docs/extending.md shows one")
+            raise UserError(f"{module.__name__} has no {' and no '.join(names)}: docs/write_policy.md shows one")
     _check_record(module.__name__, parts.Policy)
     if parts.LEARNS_FROM not in SOURCES:
         raise WrongValueError(f"{module.__name__}.LEARNS_FROM", parts.LEARNS_FROM, f"one of {', '.join(SOURCES)}")

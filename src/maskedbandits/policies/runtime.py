@@ -55,10 +55,10 @@ _MANY: Kernels = {
 }
 _AMONG: Kernels = {"choose_open": (kernels.choose_open_live, (numba.int64[::1], numba.int64))}
 _SAMPLE: Kernels = {"sample": (kernels.sample_live, (numba.int64[::1],))}
-_GRAINS, _ANSWERS = numba.typeof(groups.NO_GRAINS), numba.typeof(groups.NO_ANSWERS)
+_LEVELS, _ANSWERS = numba.typeof(groups.NO_LEVELS), numba.typeof(groups.NO_ANSWERS)
 _GROUPS: Kernels = {
-    "ask_groups": (groups.ask_groups, (_GRAINS, numba.int64[::1], numba.int64, numba.int64)),
-    "take_in_answers": (groups.take_in_answers, (_GRAINS, _ANSWERS, numba.int64, numba.float64)),
+    "ask_groups": (groups.ask_groups, (_LEVELS, numba.int64[::1], numba.int64, numba.int64)),
+    "take_in_answers": (groups.take_in_answers, (_LEVELS, _ANSWERS, numba.int64, numba.float64)),
 }
 # Kernels that are compiled together. Few policies need more than the first group.
 _PARTS = {

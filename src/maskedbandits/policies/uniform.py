@@ -5,7 +5,7 @@ from maskedbandits.math import rng
 from maskedbandits.policies.state import Arms
 
 Policy = Arms
-SUMMARY = "draws every arm alike"
+SUMMARY = "draws each arm with the same probability"
 DRAWS_FROM = "scores"
 LEARNS_FROM = "nothing"
 

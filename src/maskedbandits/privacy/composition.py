@@ -187,6 +187,13 @@ def total_delta(reports: Reports, epsilon: Number) -> float:
     UserError
         A parameter is out of range.
 
+    Examples
+    --------
+    >>> total_delta([1, 1], epsilon=2)
+    0.0
+    >>> round(total_delta([1, 1], epsilon=1), 4)
+    0.3378
+
     """
     counts, total = count_reports(reports), as_number("epsilon", epsilon)
     if total < 0:

@@ -285,6 +285,13 @@ class ExactEpsilon:
         bool
             Whether the real epsilon is at most the bound.
 
+        Examples
+        --------
+        >>> ExactEpsilon(Fraction(3)).at_most("1.0986")
+        False
+        >>> ExactEpsilon(Fraction(3)).at_most("1.0987")
+        True
+
         """
         bound = as_number("epsilon", epsilon)
         return bound >= 0 and is_at_most_exp(self.odds, bound)
@@ -323,6 +330,11 @@ class ExactEpsilon:
         -------
         Decimal
             The epsilon, rounded up.
+
+        Examples
+        --------
+        >>> ExactEpsilon(Fraction(3)).rounded_up(4)
+        Decimal('1.0987')
 
         """
         with localcontext(_decimal_context(places + 30)):

@@ -1,6 +1,6 @@
 """A query to a device: which arm to play for which group of people, and one masked answer about the reward.
 
-The device knows its group and sees the reward; nobody else may learn either. The query is public: a *table* with an arm
+The device knows its group and sees the reward; no one else may learn either. The query is public: a *table* with an arm
 for each group, and possibly a *sign* for each. The arm that is played follows from the table and the group, so an
 answer that hides group and reward hides the arm as well. There are two kinds of answers:
 
@@ -52,7 +52,7 @@ class GroupQuery:
         The epsilon of the answer.
     parts
         The part of each group, numbered from 0, if answers have parts rather than groups.
-    grain
+    level
         The level of the policy's hierarchy that asks. Devices ignore it.
 
     Raises
@@ -72,7 +72,7 @@ class GroupQuery:
     signs: tuple[int, ...] | None
     epsilon: Fraction
     parts: tuple[int, ...] | None  # the part of each group, if answers have parts
-    grain: int | None  # the level of the policy's hierarchy that asks; devices ignore it
+    level: int | None  # the level of the policy's hierarchy that asks; devices ignore it
 
     _bit_mechanism: ClassVar[type[Randomizer]] = Randomizer  # replaced where all words are enumerated
     _kary_mechanism: ClassVar[type[KaryRandomizer]] = KaryRandomizer
@@ -84,7 +84,7 @@ class GroupQuery:
         epsilon: Number,
         parts: Sequence[SupportsIndex] | None = None,
         *,
-        grain: SupportsIndex | None = None,
+        level: SupportsIndex | None = None,
     ) -> None:
         if not isinstance(table, Sequence) or not (signs is None or isinstance(signs, Sequence)):
             raise UserError("table and signs are lists, with a number for each group: give such, or no signs")
@@ -100,7 +100,7 @@ class GroupQuery:
         object.__setattr__(self, "signs", sign_values)
         object.__setattr__(self, "epsilon", as_epsilon(epsilon))
         object.__setattr__(self, "parts", None if parts is None else self._check_parts(parts))
-        object.__setattr__(self, "grain", None if grain is None else check_whole("grain", grain))
+        object.__setattr__(self, "level", None if level is None else check_whole("level", level))
 
     def _check_parts(self, parts: Sequence[SupportsIndex]) -> tuple[int, ...]:
         """Return the parts; raise ``UserError`` if they are not numbered from 0 without gaps."""
@@ -149,7 +149,7 @@ class GroupQuery:
             "signs": None if self.signs is None else list(self.signs),
             "epsilon": str(self.epsilon),
             "parts": None if self.parts is None else list(self.parts),
-            "grain": self.grain,
+            "level": self.level,
         }
 
     def arm(self, group: SupportsIndex) -> int:
@@ -169,6 +169,11 @@ class GroupQuery:
         ------
         UserError
             There is no such group. The error does not repeat it.
+
+        Examples
+        --------
+        >>> GroupQuery([0, 2], None, 1).arm(1)
+        2
 
         """
         return self.table[self._check_group(group)]
@@ -208,6 +213,20 @@ class GroupQuery:
         UserError
             The epsilon is above ``max_epsilon``, or the decision was reserved at another one, or an argument is out of
             range. Apart from invalid groups and rewards this does not depend on group and reward.
+
+        Examples
+        --------
+        >>> query = GroupQuery([0, 2], [1, 0], 1)
+        >>> query.answer(group=1, reward=1) in (0, 1)
+        True
+
+        A ledger makes the answer permanent:
+
+        >>> ledger = Ledger(cap=1)
+        >>> ledger.reserve("visit 1", query.epsilon)
+        >>> answer = query.answer(1, 1, ledger, "visit 1")
+        >>> answer == query.answer(1, 1, ledger, "visit 1")
+        True
 
         """
         if max_epsilon is not None and self.epsilon > as_epsilon(max_epsilon):

@@ -122,6 +122,11 @@ class Partition:
         UserError
             These are not as many finite numbers. Errors never repeat the features.
 
+        Examples
+        --------
+        >>> Partition([2, 2]).cell([0.9, 0.1])
+        2
+
         """
         values = _as_numbers(features)
         if values is None:

@@ -120,6 +120,12 @@ class Report(NamedTuple):
     p00, p11
         The probabilities that a 0 and a 1 are reported truthfully.
 
+    Examples
+    --------
+    >>> report = Randomizer(1).report(1)
+    >>> report.bit in (0, 1), report.epsilon
+    (True, Fraction(1, 1))
+
     """
 
     bit: int
@@ -186,6 +192,11 @@ class Randomizer:
         UserError
             These are not probabilities strictly between 0 and 1, or epsilon is above 16.
 
+        Examples
+        --------
+        >>> print(Randomizer.from_matrix(0.9, 0.6))
+        <Randomizer, epsilon=1.791759469229, p00=0.9, p11=0.6>
+
         """
         randomizer = cls.__new__(cls)
         randomizer.word_bits = check_word_size(bits)
@@ -243,6 +254,11 @@ class Randomizer:
         UserError
             The value is not an int or float in [0, 1].
 
+        Examples
+        --------
+        >>> Randomizer(1).bit(0.25) in (0, 1)
+        True
+
         """
         rounded, word = round_value(value), draw_word(self.word_bits)
         whole = 1 << self.word_bits  # added to both sides: numbers of the same length are compared
@@ -266,6 +282,12 @@ class Randomizer:
         UserError
             The value is not an int or float in [0, 1].
 
+        Examples
+        --------
+        >>> report = Randomizer("0.5").report(1)
+        >>> report.epsilon
+        Fraction(1, 2)
+
         """
         return self.as_report(self.bit(value))
 
@@ -281,6 +303,12 @@ class Randomizer:
         -------
         Report
             The bit with the epsilon and the probabilities.
+
+        Examples
+        --------
+        >>> randomizer = Randomizer(1)
+        >>> randomizer.as_report(0).p00 == randomizer.p00
+        True
 
         """
         return Report(bit, self.epsilon, self.p00, self.p11)
@@ -302,6 +330,11 @@ class Randomizer:
         ------
         UserError
             The array has other values, or numpy is not installed.
+
+        Examples
+        --------
+        >>> Randomizer(1).bits([0, 1, 1]).shape
+        (3,)
 
         """
         numpy = _import_numpy()
@@ -392,6 +425,11 @@ def mechanism_for(epsilon: Number) -> Randomizer:
     UserError
         The epsilon is out of range.
 
+    Examples
+    --------
+    >>> mechanism_for(1).p00 == mechanism_for(1).p11
+    True
+
     """
     return Randomizer(epsilon)
 
@@ -464,6 +502,11 @@ class KaryRandomizer:
         UserError
             There is no such answer. The error does not repeat it.
 
+        Examples
+        --------
+        >>> KaryRandomizer(4, 1).answer(2) in range(4)
+        True
+
         """
         index = check_whole("answer", truth)
         if not 0 <= index < self.answers:
@@ -484,6 +527,12 @@ class KaryRandomizer:
         -------
         int
             The masked answer.
+
+        Examples
+        --------
+        >>> randomizer = KaryRandomizer(4, 1, bits=8)
+        >>> [randomizer.mask_with_word(2, word) for word in (0, 100, 255)]
+        [3, 1, 2]
 
         """
         steps = (word // self.words_per_answer + 1) * (word < (self.answers - 1) * self.words_per_answer)

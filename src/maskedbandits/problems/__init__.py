@@ -11,6 +11,7 @@ from maskedbandits.problems.generators import (
     random_segments,
     random_walk,
     sinusoid,
+    some_arms_change,
 )
 from maskedbandits.problems.groups import GROUP_GENERATORS, independent_groups, similar_groups
 from maskedbandits.problems.problem import Problem
@@ -36,4 +37,5 @@ __all__ = [
     "random_walk",
     "similar_groups",
     "sinusoid",
+    "some_arms_change",
 ]

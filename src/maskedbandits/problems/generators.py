@@ -1,12 +1,13 @@
 """Generators of problems from a seed: means that change abruptly, or drift.
 
 - Abrupt changes: ``random_segments`` changes all means and the best arm, ``one_arm_at_a_time`` moves a single arm,
-  ``one_ahead`` has one good arm among equals, ``best_stays_best`` never changes the best arm.
+  ``one_ahead`` has one good arm among equals, ``best_stays_best`` never changes the best arm. ``some_arms_change``
+  moves each arm with some probability, and keeps no gap.
 - Drifts: ``sinusoid``, ``random_walk``, ``linear``. A drift is a problem of many short segments. Their length in steps
   is ``resolution``.
 
-Problems with abrupt changes keep a ``gap``. In every segment the best arm is ahead of all others by at least that
-much. Where the best arm changes, staying with the former one costs at least the gap in every step.
+The others with abrupt changes keep a ``gap``: in every segment the best arm is ahead by at least that much. Where the
+best arm changes, staying with the former one costs at least the gap in every step.
 
 The generators do not check whether a problem can be solved. To detect a gap takes about log(T) / (2 s^2 gap^2) pulls of
 every arm, where s is the slope of the corruption. Policies learn nothing in a segment with fewer steps.
@@ -16,10 +17,9 @@ import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from maskedbandits.corruption import Corruption
-from maskedbandits.errors import LARGEST, UserError, abbreviate, check_int, check_number
+from maskedbandits.errors import LARGEST, UserError, check_int, check_number
 from maskedbandits.problems.problem import Floats, Ints, Problem
 
 MAX_MEANS = 1 << 24  # segments x arms; a table of this size and its copies take a GiB
@@ -270,6 +270,73 @@ def best_stays_best(
     return Problem(means, starts, horizon, corruption)
 
 
+def some_arms_change(
+    arms: int,
+    horizon: int,
+    *,
+    corruption: Corruption | Sequence[Corruption],
+    segments: int,
+    seed: int = 0,
+    probability: float = 0.5,
+    smallest: float = 0.05,
+    largest: float = 0.3,
+    shortest: int | None = None,
+) -> Problem:
+    """Move each arm with some probability at each change, up or down.
+
+    The first means are uniform. A mean that would leave [0, 1] moves the other way. The best arm need not change.
+
+    Parameters
+    ----------
+    arms : int
+        Number of arms.
+    horizon : int
+        Number of steps.
+    corruption : Corruption or sequence of Corruption
+        What masks the rewards: one for all arms, or one for each.
+    segments : int
+        Number of segments, so there is one change fewer.
+    seed : int, default 0
+        Seed of the draw. The same seed gives the same problem on every machine.
+    probability : float, default 0.5
+        Probability that an arm moves at a change.
+    smallest, largest : float, default 0.05 and 0.3
+        Limits of a move, which is uniform between them. ``largest`` is at most 0.5.
+    shortest : int, optional
+        Least length of a segment in steps. By default half of the average length.
+
+    Returns
+    -------
+    Problem
+        The problem that was drawn.
+
+    Raises
+    ------
+    UserError
+        If a value is out of range, or the segments do not fit into the horizon.
+
+    Examples
+    --------
+    >>> from maskedbandits import RandomizedResponse
+    >>> problem = some_arms_change(5, 20_000, corruption=RandomizedResponse(1, 1), segments=7, shortest=1000)
+    >>> problem.segments, int(problem.lengths.min()) >= 1000
+    (7, True)
+
+    """
+    arms, probability = check_int("arms", arms, 1, LARGEST), check_number("probability", probability, 0.0, 1.0)
+    rng, largest = _make_rng(seed), check_number("largest", largest, 0.0, 0.5)
+    smallest = check_number("smallest", smallest, 0.0, largest)
+    starts = _draw_starts(rng, arms, horizon, segments, shortest)
+    means = [rng.random(arms)]
+    for _ in starts[1:]:
+        is_moved, is_down = rng.random(arms) < probability, rng.random(arms) < 0.5
+        steps = np.where(is_down, -1.0, 1.0) * (smallest + (largest - smallest) * rng.random(arms))
+        there = means[-1] + steps
+        inside = np.where((there < 0.0) | (there > 1.0), means[-1] - steps, there)
+        means.append(np.where(is_moved, inside, means[-1]))
+    return Problem(means, starts, horizon, corruption)
+
+
 def sinusoid(
     arms: int,
     horizon: int,
@@ -322,7 +389,7 @@ def sinusoid(
     """
     arms, amplitude = check_int("arms", arms, 1, LARGEST), check_number("amplitude", amplitude, 0.0, 0.5)
     rng = _make_rng(seed)
-    starts = _space_starts(arms, horizon, resolution)
+    starts = space_starts(arms, horizon, resolution)
     periods = check_number("periods", periods, 0.0, starts.size / 2)  # a period needs two segments
     phases = (np.argsort(rng.random(arms), kind="stable") + rng.random()) / arms
     angles = 2.0 * math.pi * (periods * starts[:, None] / horizon + phases)
@@ -378,7 +445,7 @@ def random_walk(
     """
     arms, spread = check_int("arms", arms, 1, LARGEST), check_number("spread", spread, 0.0, 1e6)
     rng = _make_rng(seed)
-    starts = _space_starts(arms, horizon, resolution)
+    starts = space_starts(arms, horizon, resolution)
     first = rng.random((1, arms))
     moves = spread * np.sqrt(np.diff(starts) / horizon)[:, None] * rng.standard_normal((starts.size - 1, arms))
     unfolded = np.cumsum(np.concatenate([first, moves]), axis=0)
@@ -435,7 +502,7 @@ def linear(
     """
     arms, gap = check_int("arms", arms, 2, LARGEST), check_number("gap", gap, 0.0, 0.9)
     rng = _make_rng(seed)
-    starts = _space_starts(arms, horizon, resolution)
+    starts = space_starts(arms, horizon, resolution)
     best = _draw_index(rng, arms)
     first = _draw_means(rng, arms, gap, best)
     last = _draw_means(rng, arms, gap, _draw_other_arm(rng, arms, best))
@@ -443,38 +510,12 @@ def linear(
     return Problem((1.0 - share) * first + share * last, starts, horizon, corruption)
 
 
-def sample_means(means_at: Callable[[int], ArrayLike], horizon: int, resolution: int | None) -> tuple[Floats, Ints]:
-    """Evaluate a function of time every ``resolution`` steps; return the means and the steps."""
-    if not callable(means_at):
-        raise UserError(
-            f"means_at = {abbreviate(means_at)}: give a function of the step that returns a mean for each arm"
-        )
-    arms = _call_means_at(means_at, 0).size
-    starts = _space_starts(arms, horizon, resolution)
-    rows = [_call_means_at(means_at, int(start)) for start in starts]
-    for start, row in zip(starts, rows, strict=True):
-        if row.size != arms:
-            raise UserError(f"means_at({start}) has {row.size} means, means_at(0) has {arms}: give one for each arm")
-    return np.array(rows), starts
-
-
-def _call_means_at(means_at: Callable[[int], ArrayLike], step: int) -> Floats:
-    """Return the means at a step."""
-    given = means_at(step)
-    try:
-        row = np.array(given, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
-        row = np.zeros(0)
-    if row.ndim != 1 or not row.size or not np.all((row >= 0.0) & (row <= 1.0)):
-        raise UserError(f"means_at({step}) = {abbreviate(given)}: give a list of numbers in [0, 1], one for each arm")
-    return row
-
-
 GENERATORS: dict[str, Callable[..., Problem]] = {
     "random-segments": random_segments,
     "one-arm-at-a-time": one_arm_at_a_time,
     "one-ahead": one_ahead,
     "best-stays-best": best_stays_best,
+    "some-arms-change": some_arms_change,
     "sinusoid": sinusoid,
     "random-walk": random_walk,
     "linear": linear,
@@ -519,7 +560,7 @@ def _draw_starts(rng: np.random.Generator, arms: int, horizon: int, segments: in
     return np.asarray(least * np.arange(segments) + np.concatenate([[0], scattered]), dtype=np.int64)
 
 
-def _space_starts(arms: int, horizon: int, resolution: int | None) -> Ints:
+def space_starts(arms: int, horizon: int, resolution: int | None) -> Ints:
     """Cut the horizon into segments of ``resolution`` steps, by default into about a thousand."""
     horizon = check_int("horizon", horizon, 1, LARGEST)
     steps = math.ceil(horizon / 1000) if resolution is None else check_int("resolution", resolution, 1, LARGEST)

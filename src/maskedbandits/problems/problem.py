@@ -300,9 +300,7 @@ class Problem:
         10
 
         """
-        from maskedbandits.problems.generators import sample_means
-
-        means, starts = sample_means(means_at, horizon, resolution)
+        means, starts = _sample_means(means_at, horizon, resolution)
         return Problem(means, starts, horizon, corruption, rewards=rewards)
 
     @staticmethod
@@ -449,3 +447,32 @@ def _add_liars(seen: Floats, means: Floats, corruption: Sequence[Corruption], sh
     best = means == means.max(axis=1, keepdims=True)
     rising = np.array([one.increasing for one in corruption])
     return np.asarray((1.0 - share) * seen + share * (best != rising))
+
+
+def _sample_means(means_at: Callable[[int], ArrayLike], horizon: int, resolution: int | None) -> tuple[Floats, Ints]:
+    """Evaluate a function of time every ``resolution`` steps; return the means and the steps."""
+    if not callable(means_at):
+        raise UserError(
+            f"means_at = {abbreviate(means_at)}: give a function of the step that returns a mean for each arm"
+        )
+    from maskedbandits.problems.generators import space_starts
+
+    arms = _call_means_at(means_at, 0).size
+    starts = space_starts(arms, horizon, resolution)
+    rows = [_call_means_at(means_at, int(start)) for start in starts]
+    for start, row in zip(starts, rows, strict=True):
+        if row.size != arms:
+            raise UserError(f"means_at({start}) has {row.size} means, means_at(0) has {arms}: give one for each arm")
+    return np.array(rows), starts
+
+
+def _call_means_at(means_at: Callable[[int], ArrayLike], step: int) -> Floats:
+    """Return the means at a step."""
+    given = means_at(step)
+    try:
+        row = np.array(given, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        row = np.zeros(0)
+    if row.ndim != 1 or not row.size or not np.all((row >= 0.0) & (row <= 1.0)):
+        raise UserError(f"means_at({step}) = {abbreviate(given)}: give a list of numbers in [0, 1], one for each arm")
+    return row

@@ -38,7 +38,69 @@ for (const button of document.querySelectorAll(".legend button")) {
     button.setAttribute("aria-pressed", String(shown));
     const parts = button.closest("figure").querySelectorAll(`[data-series="${button.dataset.toggles}"]`);
     for (const part of parts) part.classList.toggle("hidden", !shown);
+    rescale(button.closest("figure"));
   });
+}
+
+// Linear panels fit the curves that are shown; those that share a scale go on sharing it.
+function rescale(figure) {
+  const isShown = ({ number }) => {
+    const entry = figure.querySelector(`[data-toggles="${number}"]`);
+    return !entry || entry.getAttribute("aria-pressed") === "true";
+  };
+  const boxes = [...figure.querySelectorAll(".plot[data-panel]")].filter(({ dataset }) => facts.panels[dataset.panel].limits);
+  const tops = boxes.map(({ dataset }) => {
+    const { series, limits } = facts.panels[dataset.panel];
+    const shown = series.filter(isShown);
+    const ends = shown.flatMap(({ values, halves }) => values.map((value, at) => value + ((halves && halves[at]) || 0)));
+    return shown.length === series.length || !shown.length ? limits[1] : 1.05 * Math.max(...ends) || limits[1];
+  });
+  boxes.forEach((box, index) => {
+    const panel = facts.panels[box.dataset.panel];
+    const wanted = panel.shared ? Math.max(...tops) : tops[index];
+    scalePanel(box.querySelector("svg"), panel, Math.min(wanted, panel.limits[1]));
+  });
+}
+
+function scalePanel(svg, panel, top) {
+  const [low, high] = panel.limits;
+  const [, , , height] = svg.getAttribute("viewBox").split(" ").map(Number);
+  const [above, below] = [panel.top * height, panel.bottom * height];
+  const factor = (high - low) / (top - low);
+  const around = (y, scale) => (scale === 1 ? "" : `translate(0 ${y * (1 - scale)}) scale(1 ${scale})`);
+  for (const part of svg.querySelectorAll("[data-series]")) {
+    part.setAttribute("transform", around(below, factor));
+    for (const path of part.querySelectorAll("path")) path.setAttribute("vector-effect", "non-scaling-stroke");
+    if (part.id.endsWith("-band")) continue;
+    for (const marker of part.querySelectorAll("use")) {
+      marker.setAttribute("transform", around(Number(marker.getAttribute("y")), 1 / factor)); // keeps its shape
+    }
+  }
+  const ticks = [...svg.querySelectorAll('[id*="-ytick_"]')].filter((tick) => tick.querySelector("use"));
+  const values = factor === 1 ? null : chooseTicks(low, top, ticks.length);
+  ticks.forEach((tick, index) => {
+    const text = tick.querySelector("text");
+    tick.dataset.before ??= text.textContent;
+    const value = values && values[index];
+    tick.classList.toggle("hidden", values !== null && value === undefined);
+    const moved = value === null || value === undefined ? 0 : below - ((value - low) / (top - low)) * (below - above);
+    const from = Number(tick.querySelector("use").getAttribute("y"));
+    tick.setAttribute("transform", values && value !== undefined ? `translate(0 ${moved - from})` : "");
+    text.textContent = values && value !== undefined ? shorten(value) : tick.dataset.before;
+  });
+}
+
+// At most so many round numbers between two limits.
+function chooseTicks(low, high, most) {
+  const digit = 10 ** Math.floor(Math.log10((high - low) / most));
+  const step = [1, 2, 2.5, 5, 10, 20].map((times) => times * digit).find((each) => high / each - low / each < most);
+  const first = Math.ceil(low / step);
+  return Array.from({ length: Math.floor(high / step) - first + 1 }, (_, index) => (first + index) * step);
+}
+
+function shorten(value) {
+  const [size, letter] = [[1e9, "G"], [1e6, "M"], [1e3, "k"]].find(([size]) => Math.abs(value) >= size) ?? [1, ""];
+  return `${Number((value / size).toPrecision(4))}${letter}`.replace("-", "\u2212");
 }
 
 // Numbers under the pointer, the finger, or the arrow keys.

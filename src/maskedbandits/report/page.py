@@ -20,6 +20,8 @@ from maskedbandits.report.plots import ContextRatio, Panel, Plot, build_plots
 from maskedbandits.report.style import Looks
 from maskedbandits.report.summary import ContextPairs, Groups
 
+MAX_TINT = 45  # per cent, of the background of the lowest regret
+SOURCE_NAME = "experiment.toml"  # the file that was run, beside the page
 SWATCH_DASH = 2.2  # length of the unit of a dash in a swatch, which is 38 long
 MARKER_PATHS = {  # of markers, around the origin
     "o": "M-4 0a4 4 0 1 0 8 0a4 4 0 1 0-8 0",
@@ -93,6 +95,7 @@ def write_report(results: Results, folder: Path, problems: Collection[str] = ())
             paths += save_figure(plot, target)
             sections.insert(0, context_html(pairs, figure_html(plot, looks)))
     page = folder / "index.html"
+    save_file(folder / SOURCE_NAME, results.manifest.source.encode())
     save_file(page, page_html(results, sections, encode_numbers(panels, looks), missing).encode())
     return ReportFiles(page, tuple(paths), missing)
 
@@ -153,13 +156,15 @@ def encode_numbers(panels: Sequence[Panel], looks: Looks) -> str:
 
 def figure_html(plot: Plot, looks: Looks) -> str:
     """Return a plot: heading, caption, legend and panels."""
-    files = ", ".join(f"figures/{plot.name}.{kind}" for kind in style.FILE_METADATA)
+    files = ", ".join(
+        f'<a href="figures/{escape(plot.name)}.{kind}">{kind.upper()}</a>' for kind in style.FILE_METADATA
+    )
     rows = "".join(row_html(heading, row, plot.panel_size) for heading, row in plot.rows)
     legend = "".join(f"<li>{entry}</li>" for entry in legend_html(plot, looks))
     return (
         f"<figure><h3>{escape(plot.heading)}</h3>"
         f'<figcaption>{escape(plot.caption)}</figcaption><ul class="legend">{legend}</ul>{rows}'
-        f'<p class="facts files">For a paper: {escape(files)}</p></figure>'
+        f'<p class="facts files">For a paper: {files}</p></figure>'
     )
 
 
@@ -208,9 +213,13 @@ def section_html(problem: str, groups: Groups, figures: Sequence[str], is_only: 
             f"<p>{escape(summary.summarize_problem(groups))}</p>",
         ]
     cells = [cell for group in groups for cell in group]
-    parts = [table_html(groups, tables.list_columns(cells))]
+    parts = []
+    if len(groups) > 1 and len(summary.list_policies(groups)) > 1:
+        parts += ["<h3>Final regret by policy and ε</h3>", matrix_html(problem, groups), "<h3>All numbers</h3>"]
+    parts.append(table_html(f"All numbers of {problem}", groups, tables.list_columns(cells)))
     if tables.fits_groups(cells):
-        parts += ["<h3>Regret of each group</h3>", table_html(groups, tables.list_group_columns(cells))]
+        table = table_html(f"Regret of each group of {problem}", groups, tables.list_group_columns(cells))
+        parts += ["<h3>Regret of each group</h3>", table]
     return "\n".join(["<section>", *head, *parts, *figures, "</section>"])
 
 
@@ -228,10 +237,38 @@ def context_html(problems: ContextPairs, figure: str) -> str:
         rows.append(f'<tr><td class="row">{escape(problem)}</td>{line}</tr>')
     table = f"<table><thead><tr><th></th>{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
     heading = "<h2>When context pays: from how many visitors on</h2>"
-    return f'<section>{heading}<div class="scroll">{table}</div>{figure}</section>'
+    return f"<section>{heading}{scroll_html('When context pays', table)}{figure}</section>"
 
 
-def table_html(groups: Groups, columns: Sequence[tables.TableColumn]) -> str:
+def scroll_html(label: str, table: str) -> str:
+    """Return a table that scrolls sideways where it is too wide, with a label of its own for screen readers."""
+    return f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(label)}">{table}</div>'
+
+
+def matrix_html(problem: str, groups: Groups) -> str:
+    """Return the final regret, a row for each policy and a column for each corruption.
+
+    The lowest of a column is bold. The nearer a regret is to it, the stronger its background.
+    """
+    heads = "".join(f'<th scope="col">{escape(group[0].label.setting)}</th>' for group in groups)
+    rows = []
+    for policy in summary.list_policies(groups):
+        entries = []
+        for group in groups:
+            cell = next((cell for cell in group if cell.label.policy == policy), None)
+            if cell is None:
+                entries.append("<td>–</td>")
+                continue
+            regret, lowest = float(cell.mean[-1]), summary.lowest_regret(group)
+            tint = round(MAX_TINT * min(lowest / regret, 1.0)) if lowest > 0.0 else 0
+            mark = ' class="best"' if summary.is_best(cell, group) else ""
+            entries.append(f'<td{mark} style="--tint: {tint}%">{escape(summary.format_number(regret))}</td>')
+        rows.append(f'<tr><th scope="row">{escape(policy)}</th>{"".join(entries)}</tr>')
+    table = f'<table class="matrix"><thead><tr><th></th>{heads}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
+    return scroll_html(f"Final regret by policy and ε of {problem}", table)
+
+
+def table_html(label: str, groups: Groups, columns: Sequence[tables.TableColumn]) -> str:
     """Return a sortable table of a problem, with the lowest regret of each corruption in bold."""
     kinds = [' class="left"' if column.justify == "left" else "" for column in columns]
     heading = "".join(
@@ -249,7 +286,7 @@ def table_html(groups: Groups, columns: Sequence[tables.TableColumn]) -> str:
             line = "".join(f"<td{kind}{key}>{text}</td>" for (text, key), kind in zip(texts, kinds, strict=True))
             rows.append(f'<tr class="{" ".join(marks)}">{line}</tr>')
     table = f'<table class="sortable"><thead><tr>{heading}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
-    return f'<div class="scroll" tabindex="0" role="region" aria-label="Table">{table}</div>'
+    return scroll_html(label, table)
 
 
 def sort_attribute(value: float | str | None) -> str:
@@ -270,6 +307,7 @@ def provenance_html(results: Results) -> str:
         for cell in results.cells
     )
     heads = "".join(f"<th>{name}</th>" for name in ("problem", "ε", "policy", "seed", "file"))
+    table = f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>"
     known = "; ".join(f"{name}: {value}" for name, value in manifest.provenance.items())
     where = f'<p class="facts">Run with {escape(known)}.</p>' if known else ""
     return f"""<section><h2>Provenance</h2>
@@ -279,9 +317,10 @@ as {escape(manifest.file)}:</p>
 <p>The same numbers come out on any machine and any number of threads; the times differ. To draw this page
 again from the saved results: <code>maskedbandits report</code> and this folder.</p>
 {where}
+<p>The file: <a href="{SOURCE_NAME}">{SOURCE_NAME}</a></p>
 <details><summary>{escape(manifest.file)}</summary><pre>{escape_html(safe_text.lines(manifest.source))}</pre></details>
-<details><summary>Seed and file of each cell</summary><div class="scroll"><table><thead><tr>{heads}</tr></thead>
-<tbody>{rows}</tbody></table></div></details></section>"""
+<details><summary>Seed and file of each cell</summary>{scroll_html("Seed and file of each cell", table)}</details>
+</section>"""
 
 
 def summary_html(results: Results) -> str:

@@ -190,25 +190,25 @@ def summarize(results: Results) -> str:
     firsts = Counter(rank(group)[0].label.policy for group in groups)
     clear = sum(not find_rivals(group) and math.isfinite(group[0].half_width[-1]) for group in groups)
     wins = join_words([f"“{policy}” in {count}" for policy, count in firsts.most_common()])
-    end = f"; in {clear} of them the intervals do not overlap" if any(len(rank(group)) > 1 for group in groups) else ""
-    return f"Lost least, of {len(groups)} comparisons: {wins}{end}."
+    end = f" In {clear} of them the intervals do not overlap." if any(len(rank(group)) > 1 for group in groups) else ""
+    return f"Lowest regret in {len(groups)} comparisons: {wins}.{end}"
 
 
 def summarize_problem(groups: Groups) -> str:
-    """Return which policy lost least on one problem, by how much, and where that is not certain."""
-    winners = f"{describe_winners(groups)}{'' if groups[0][0].runs == 1 else ', mean regret with its 95 % interval'}"
+    """Return which policy has the lowest regret on one problem, by how much, and where that is not certain."""
+    winners = f"{describe_winners(groups)}{'' if groups[0][0].runs == 1 else ' (mean, 95 % interval)'}."
     if all(len(rank(group)) == 1 for group in groups):
-        return f"{winners}."
-    return f"{winners}{describe_lead(groups)}{describe_doubts(groups)}."
+        return winners
+    return f"{winners} {describe_lead(groups)} {describe_doubts(groups)}"
 
 
 def describe_winners(groups: Groups) -> str:
-    """Return each policy that lost least somewhere, with where and how much."""
+    """Return each policy that has the lowest regret somewhere, with where and how much."""
     firsts = [rank(group)[0] for group in groups]
     parts: list[str] = []
     for policy, cells in groupby(firsts, key=lambda cell: cell.label.policy):
         regrets = [f"{format_regret(cell)}{f' at {cell.label.setting}' * (len(groups) > 1)}" for cell in cells]
-        verb = "lost" if all(len(rank(group)) == 1 for group in groups) else "lost least"
+        verb = "regret" if all(len(rank(group)) == 1 for group in groups) else "has the lowest regret"
         parts.append(f"“{policy}” {verb}: {join_words(regrets)}" if not parts else f"“{policy}”: {join_words(regrets)}")
     return "; ".join(parts)
 
@@ -221,24 +221,24 @@ def describe_lead(groups: Groups) -> str:
             first, second = (float(cell.mean[-1]) for cell in rank(group)[:2])
             shares.append(round(100 * (second - first) / second) if second > 0 else 0)
     low, high = min(shares), max(shares)
-    return f"; that is {low if low == high else f'{low} to {high}'} % less than the next"
+    return f"That is {low if low == high else f'{low} to {high}'} % less than the next policy."
 
 
 def describe_doubts(groups: Groups) -> str:
     """Return where the runs do not separate the best policy from others."""
     if groups[0][0].runs == 1:
-        return ", but one run says nothing of chance"
+        return "One run gives no interval."
     rivals: dict[str, list[str]] = {}
     for group in groups:
         for cell in find_rivals(group):
             rivals.setdefault(cell.label.policy, []).append(format_epsilon(cell))
     if not rivals:
-        return ", and no interval reaches that of the first"
+        return "No interval overlaps that of the best."
     parts = []
     for policy, epsilons in rivals.items():
         everywhere = " at every ε" if len(epsilons) == len(groups) else f" at ε = {join_words(epsilons)}"
         parts.append(f"“{policy}”{'' if len(groups) == 1 else everywhere}")
-    return f", but these runs do not tell the first from {join_words(parts)}, for the intervals overlap"
+    return f"Overlapping intervals do not separate it from {join_words(parts)}: try more runs."
 
 
 # Context
@@ -317,7 +317,7 @@ def summarize_context(problems: ContextPairs) -> str:
     if len(problems) > MAX_COMPARISONS:
         every = [pair for _, pairs in problems for pair in pairs]
         pays, costs = sum(pair.pays_from is not None for pair in every), sum(pair.costs for pair in every)
-        return f"A choice for each group pays in {pays} of {len(every)} comparisons, and loses more in {costs}."
+        return f"A choice for each group pays in {pays} of {len(every)} comparisons, and has more regret in {costs}."
     parts = [describe_context(problem if len(problems) > 1 else None, pairs) for problem, pairs in problems]
     return f"A choice for each group pays {'; '.join(parts)}."
 
@@ -327,7 +327,7 @@ def describe_context(problem: str | None, pairs: Sequence[ContextPair]) -> str:
     where = "" if problem is None else f"on “{problem}” "
     paying = [pair for pair in pairs if pair.pays_from is not None]
     if not paying:
-        loses = "loses more" if all(pair.costs for pair in pairs) else "is not seen to lose less"
+        loses = "has more regret" if all(pair.costs for pair in pairs) else "has no clearly lower regret"
         return f"{where}at no ε up to {pairs[0].grouped.horizon:,} visitors, where it {loses}"
     at = (
         "" if len(paying) == len(pairs) else f"at ε = {join_words([format_epsilon(pair.grouped) for pair in paying])}, "

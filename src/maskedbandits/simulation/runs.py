@@ -238,9 +238,9 @@ class Batch(Runs):
         problem, policy = self.order.problem, self.policy
         if isinstance(problem, ContextualProblem):
             ungrouped = one_for_all(problem.shares, problem.arms)
-            grains = policy.fresh_grains() if isinstance(policy, Contextual) else ungrouped
-            table, lost = np.zeros(grains.feedbacks.size, dtype=np.int64), np.zeros(problem.groups)
-            return Groups(np.cumsum(problem.shares), table, lost, self.group_regret[run]), grains
+            levels = policy.fresh_levels() if isinstance(policy, Contextual) else ungrouped
+            table, lost = np.zeros(levels.feedbacks.size, dtype=np.int64), np.zeros(problem.groups)
+            return Groups(np.cumsum(problem.shares), table, lost, self.group_regret[run]), levels
         if self.log is not None:
             return (self.log,)
         if self.feedback is not None:

@@ -16,6 +16,7 @@ import pytest
 from postgres import Cluster
 from store_samples import HOUR, LATER, create_sample, refused, report, to_id
 
+from helpers.private import write_tables
 from maskedbandits.service.storage import Store, StoreUnavailable, open_store, schema
 from maskedbandits.service.storage.backup import CopyCounts, backup, restore
 from maskedbandits.service.storage.base import TableRows, Transaction
@@ -230,7 +231,7 @@ def as_it_is(tx: Transaction, version: int) -> None:
 
 
 def set_version(store: Store, version: int) -> None:
-    with store._begin_write() as tx:
+    with write_tables(store) as tx:
         tx.execute("UPDATE meta SET value = ? WHERE key = 'schema'", (str(version),))
 
 
@@ -238,7 +239,7 @@ def test_older_tables_are_upgraded(
     any_url: str, any_store: Store, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     fill_tables(any_store)
-    with any_store._begin_write() as tx:  # a version that knew no visitors, and called arms otherwise
+    with write_tables(any_store) as tx:  # a version that knew no visitors, and called arms otherwise
         tx.execute("DROP TABLE visitor")
         tx.execute("ALTER TABLE arm RENAME COLUMN place TO number")
     set_version(any_store, 0)
@@ -267,7 +268,7 @@ def test_store_of_version_1_is_upgraded(any_url: str, any_store: Store, tmp_path
     """The first version has no groups: old reports stay as they are, and new ones of both kinds follow."""
     fill_tables(any_store)
     before = any_store.read_events(1, 0, 10_000)
-    with any_store._begin_write() as tx:
+    with write_tables(any_store) as tx:
         tx.execute("ALTER TABLE event DROP COLUMN question")
         tx.execute("ALTER TABLE event DROP COLUMN config")
     set_version(any_store, 1)

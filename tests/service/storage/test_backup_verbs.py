@@ -12,6 +12,7 @@ from click.testing import CliRunner, Result
 from store_samples import create_sample, report
 
 from commands import refused
+from helpers.private import write_tables
 from maskedbandits.cli import FAILED, Verbs
 from maskedbandits.cli.backup import backup, restore
 from maskedbandits.cli.upgrade import upgrade
@@ -75,7 +76,7 @@ def test_upgrade_verb_reports_versions() -> None:
     with open_store("sqlite:///bandits.db", create=True) as store:
         assert call("upgrade").stdout == "The tables already have version 3: nothing to do.\n"
         assert json.loads(call("upgrade", "--json").stdout) == {"from": 3, "to": 3}
-        with store._begin_write() as tx:
+        with write_tables(store) as tx:
             tx.execute("UPDATE meta SET value = '0' WHERE key = 'schema'")
         refused(call("backup", "b"), "run maskedbandits upgrade")
         with pytest.MonkeyPatch.context() as patch:

@@ -15,6 +15,7 @@ import store_children as children
 from postgres import Cluster, cluster
 from store_samples import LATER, create_sample, refused, report
 
+from helpers.private import connection_of, query_as_append
 from maskedbandits.service.storage import Store, StoreUnavailable, Unreachable, errors, open_store
 from maskedbandits.service.storage.models import Change, NewReport, Visit
 
@@ -43,7 +44,7 @@ def server(own_server: Cluster) -> Iterator[Cluster]:
 
 
 def backend(store: Store) -> int:
-    return int(store._connection.info.backend_pid)  # type: ignore[attr-defined]
+    return int(connection_of(store).info.backend_pid)
 
 
 def wait_until(done: Callable[[], bool]) -> None:
@@ -260,7 +261,7 @@ def test_server_without_fsync_is_rejected() -> None:
 def read_setting(store: Store, setting: str) -> str:
     """Return a setting during an append."""
     question = f"SELECT current_setting('{setting}')".encode()
-    return str(store._run((store._settings, ()), (question, ()))[0][0])  # type: ignore[attr-defined]
+    return str(query_as_append(store, question))
 
 
 def test_commits_are_durable_unless_url_says_no(place: str) -> None:
@@ -287,7 +288,7 @@ def test_transaction_settings_are_local(place: str) -> None:
     with open_store(place, create=True) as store:
         create_sample(store)
         store.append([report()])
-        connection = store._connection  # type: ignore[attr-defined]
+        connection = connection_of(store)
         for setting, value in [("enable_seqscan", "on"), ("lock_timeout", "0"), ("plan_cache_mode", "auto")]:
             assert connection.execute(f"SHOW {setting}").fetchone() == (value,)
 
@@ -295,7 +296,7 @@ def test_transaction_settings_are_local(place: str) -> None:
 def test_grown_log_is_not_scanned(place: str) -> None:
     with open_store(place, create=True) as store:
         create_sample(store)
-        connection = store._connection  # type: ignore[attr-defined]
+        connection = connection_of(store)
         connection.execute("VACUUM ANALYZE")  # now the server knows that there is next to nothing
 
         def work() -> int:

@@ -17,6 +17,7 @@ from store_samples import create_sample, refused, report
 from tracing import SYNCS, needs_strace, traced
 
 from children import finished
+from helpers.private import connection_of
 from maskedbandits.service.storage import Store, StoreUnavailable, Unreachable, errors, open_store
 
 
@@ -82,11 +83,11 @@ def test_store_recovers_from_full_disk(path: Path) -> None:
 
 def test_file_size_limit_is_a_full_disk(path: Path) -> None:
     with open_sqlite(path) as store:
-        store._connection.execute("PRAGMA max_page_count = 40")  # type: ignore[attr-defined]
+        connection_of(store).execute("PRAGMA max_page_count = 40")
         with refused("the disk is full: make room", kind=StoreUnavailable):
             store.append([report() for _ in range(5000)])
         assert store.read_heads() == {1: 1}
-        store._connection.execute("PRAGMA max_page_count = 100000")  # type: ignore[attr-defined]
+        connection_of(store).execute("PRAGMA max_page_count = 100000")
         assert store.append([report() for _ in range(5000)])[-1] == 5001
     assert sound(path) == 5001
 
@@ -189,7 +190,7 @@ def test_store_file_is_private(path: Path) -> None:
 def test_store_is_durable_unless_url_says_no(path: Path) -> None:
     for options, level in [("", 2), ("?durable=yes", 2), ("?durable=no", 0)]:
         with open_sqlite(path, options) as store:
-            connection = store._connection  # type: ignore[attr-defined]
+            connection = connection_of(store)
             assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
             assert connection.execute("PRAGMA synchronous").fetchone() == (level,)
 

@@ -10,10 +10,10 @@ const find = (id) => document.getElementById(id);
 const pause = (seconds) => new Promise((done) => setTimeout(done, 1000 * seconds));
 const percent = (share) => `${Math.round(100 * share)} %`;
 
-let told = null, service = null; // the last event of the crowd, and the address of the service
+let news = null, service = null; // the last event of the crowd, and the address of the service
 const history = new Map(); // by experiment: [time, pulls of each arm]
 
-const chosen = () => told.experiments[Number(find("epsilon").value)];
+const chosen = () => news.experiments[Number(find("epsilon").value)];
 
 function element(kind, attributes = {}, ...children) {
   const made = document.createElement(kind);
@@ -35,13 +35,13 @@ async function visitor() {
   try {
     const decision = await device.decide();
     if (!decision.participates) throw new Error(decision.why);
-    const reward = await acts(told.arms.indexOf(decision.arm));
+    const reward = await acts(news.arms.indexOf(decision.arm));
     if (!(await decision.report(reward))) throw new Error("the report has left before the click"); // of silence
     await toss(here.kept !== reward);
     find("bit").textContent = String(here.kept);
     find("bit").setAttribute("aria-label", `Report: ${here.kept}`);
-    find("wire").textContent = "waits for its time: a click is not sent sooner";
-    find("wire").textContent = await Promise.race([left, pause(10).then(() => "is sent later")]);
+    find("wire").textContent = "Waits for its time to leave. A click is sent no sooner than silence.";
+    find("wire").textContent = await Promise.race([left, pause(10).then(() => "Will be sent later.")]);
   } finally {
     setTimeout(() => device.close(), 60_000); // a report without a reply is sent once more
   }
@@ -70,26 +70,26 @@ async function acts(arm) {
   wishFor(null);
   const reward = await new Promise((done) => {
     clicks = done;
-    const acted = asked ?? Number(Math.random() < told.rates[arm]);
+    const acted = asked ?? Number(Math.random() < news.rates[arm]);
     setTimeout(() => done(acted), 1300);
   });
   clicks = null;
-  find("truth").textContent = reward ? "clicks. This stays here." : "does not click. This stays here.";
+  find("truth").textContent = reward ? "clicks. This stays on the device." : "does not click. This stays on the device.";
   await pause(0.5);
   return reward;
 }
 
 function wishFor(reward) {
   wish = reward;
-  find("wish").textContent = ["The next visitor leaves it.", "The next visitor clicks."][reward] ?? "";
+  find("wish").textContent = ["The next visitor ignores it.", "The next visitor clicks."][reward] ?? "";
 }
 
 const act = (reward) => (clicks ? clicks(reward) : wishFor(reward));
 
 function show(arm) {
-  find("card").replaceChildren(FACES[arm], element("small", {}, told.arms[arm]));
+  find("card").replaceChildren(FACES[arm], element("small", {}, news.arms[arm]));
   find("card").className = `arm${arm}`;
-  for (const id of ["truth", "flip", "bit"]) find(id).textContent = "…";
+  for (const id of ["truth", "flip", "bit"]) find(id).textContent = "";
   find("bit").removeAttribute("aria-label");
   find("coin").textContent = "";
   find("wire").textContent = "";
@@ -102,7 +102,7 @@ async function toss(isTurned) {
   coin.classList.add("spins");
   await pause(0.7);
   coin.textContent = isTurned ? "⇄" : "✓";
-  find("flip").textContent = isTurned ? "Turn the answer round" : "Leave it as it is";
+  find("flip").textContent = isTurned ? "Invert the answer" : "Keep the answer";
 }
 
 // Show a request of the current visitor as it leaves; earlier visitors may send again.
@@ -129,27 +129,27 @@ async function visitors() {
 // ---- What the service sees and learns
 
 function noise({ bits, truth }) {
-  find("noise-words").textContent = `reports, of which ${Math.round(100 * (1 - truth))} in 100 are turned round, and nobody can tell which`;
+  find("noise-words").textContent = `masked reports; ${Math.round(100 * (1 - truth))} in 100 are inverted, and nobody knows which`;
   const rows = bits.map((row, arm) => {
     const cells = Array.from({ length: 48 }, (_, place) => element("i", { class: ["zero", "one"][row[place]] ?? "none" }));
-    return element("div", { class: `arm${arm}` }, element("span", {}, `${FACES[arm]} ${told.arms[arm]}`), ...cells);
+    return element("div", { class: `arm${arm}` }, element("span", {}, `${FACES[arm]} ${news.arms[arm]}`), ...cells);
   });
   find("noise").replaceChildren(...rows);
 }
 
-const bestAt = (at) => told.best[Math.floor(at / told.phase) % told.best.length];
+const bestAt = (at) => news.best[Math.floor(at / news.phase) % news.best.length];
 
 function verdict(rows) {
-  const recent = rows.filter(([at]) => at > told.now - 3);
-  const sum = told.arms.map((_, arm) => recent.reduce((total, [, pulls]) => total + pulls[arm], 0));
+  const recent = rows.filter(([at]) => at > news.now - 3);
+  const sum = news.arms.map((_, arm) => recent.reduce((total, [, pulls]) => total + pulls[arm], 0));
   const all = Math.max(1, sum.reduce((a, b) => a + b, 0));
-  const best = bestAt(told.now), most = sum.indexOf(Math.max(...sum));
+  const best = bestAt(news.now), most = sum.indexOf(Math.max(...sum));
   const share = percent(sum[most] / all);
   find("verdict").textContent = most === best
-    ? `${share} now get the ${told.arms[most]}, which they like best`
-    : `${share} still get the ${told.arms[most]}; since a moment ago they like the ${told.arms[best]} best`;
-  const left = Math.ceil(told.phase - (told.now % told.phase));
-  find("change").textContent = `The strip on top is what people really like best, which the service is never told. It changes in ${left} s.`;
+    ? `${share} of visitors see the ${news.arms[most]}, which they like best`
+    : `${share} of visitors still see the ${news.arms[most]}; they now like the ${news.arms[best]} best`;
+  const left = Math.ceil(news.phase - (news.now % news.phase));
+  find("change").textContent = `Their taste changes in ${left} s. The service does not know.`;
 }
 
 const SVG = "http://www.w3.org/2000/svg";
@@ -162,22 +162,24 @@ function drawn(kind, attributes, text = "") {
 
 function shares(rows) {
   const picture = find("shares"), { width, height } = picture.getBoundingClientRect();
-  const top = 22, bottom = height - 20, span = Math.min(SHOWN, Math.max(10, told.now)), from = told.now - span;
+  const top = 54, bottom = height - 20, span = Math.min(SHOWN, Math.max(10, news.now)), from = news.now - span;
   const x = (at) => ((Math.max(at, from) - from) / span) * width;
   const parts = [];
-  for (let at = Math.max(0, Math.floor(from / told.phase) * told.phase); at < told.now; at += told.phase) {
-    const end = Math.min(at + told.phase, told.now);
-    parts.push(drawn("rect", { x: x(at), y: 0, width: Math.max(0, x(end) - x(at)), height: 14, class: `arm${bestAt(at)}` }));
+  for (let at = Math.max(0, Math.floor(from / news.phase) * news.phase); at < news.now; at += news.phase) {
+    const end = Math.min(at + news.phase, news.now);
+    parts.push(drawn("rect", { x: x(at), y: 18, width: Math.max(0, x(end) - x(at)), height: 14, class: `arm${bestAt(at)}` }));
   }
   const points = smooth(rows);
   let below = points.map(() => bottom);
-  told.arms.forEach((_, arm) => {
+  news.arms.forEach((_, arm) => {
     const above = points.map(([, share], place) => below[place] - share[arm] * (bottom - top));
     const there = points.map(([at], place) => `${x(at).toFixed(1)},${above[place].toFixed(1)}`);
     const back = points.map(([at], place) => `${x(at).toFixed(1)},${below[place].toFixed(1)}`).reverse();
     parts.push(drawn("polygon", { points: [...there, ...back].join(" "), class: `arm${arm}` }));
     below = above;
   });
+  parts.push(drawn("text", { x: 0, y: 12 }, "Ground truth: what visitors like best"));
+  parts.push(drawn("text", { x: 0, y: 48 }, "What the service shows"));
   parts.push(drawn("rect", { x: .5, y: top, width: width - 1, height: bottom - top, class: "frame" }));
   parts.push(drawn("text", { x: 0, y: height - 4 }, span < SHOWN ? `${Math.round(span)} s ago` : "a minute ago"));
   parts.push(drawn("text", { x: width, y: height - 4, "text-anchor": "end" }, "now"));
@@ -190,7 +192,7 @@ function smooth(rows) {
   const found = [];
   for (let end = rows.length; end > 0; end -= 5) {
     const some = rows.slice(Math.max(0, end - 5), end);
-    const sum = told.arms.map((_, arm) => some.reduce((total, [, pulls]) => total + pulls[arm], 0));
+    const sum = news.arms.map((_, arm) => some.reduce((total, [, pulls]) => total + pulls[arm], 0));
     const all = Math.max(1, sum.reduce((a, b) => a + b, 0));
     found.unshift([some[some.length - 1][0], sum.map((each) => each / all)]);
   }
@@ -200,19 +202,19 @@ function smooth(rows) {
 // ---- What privacy costs
 
 function price({ epsilon, truth, lost }) {
-  const most = Math.max(5, ...told.experiments.map((each) => each.lost));
-  find("bars").replaceChildren(...told.experiments.map((each) => {
+  const most = Math.max(5, ...news.experiments.map((each) => each.lost));
+  find("bars").replaceChildren(...news.experiments.map((each) => {
     const bar = element("i");
     bar.style.height = `${(110 * each.lost) / most}px`;
     return element("div", each.epsilon === epsilon ? { class: "chosen" } : {}, each.lost.toFixed(1), bar, `ε ${each.epsilon}`);
   }));
-  find("price-words").textContent = `At ε = ${epsilon}, ${lost.toFixed(1)} of 100 visitors did not click in the last minute who would have, had the best picture been known.`;
+  find("price-words").textContent = `At ε = ${epsilon}, learning under privacy cost ${lost.toFixed(1)} clicks per 100 visitors in the last minute, compared with always showing the best picture.`;
   find("meaning").textContent = `ε = ${epsilon}: a report is true ${(100 * truth).toFixed(1)} % of the time.`;
   find("epsilon").setAttribute("aria-valuetext", `epsilon ${epsilon}`);
 }
 
 function refresh() {
-  if (!told) return;
+  if (!news) return;
   const rows = history.get(chosen().name);
   noise(chosen());
   verdict(rows);
@@ -220,30 +222,39 @@ function refresh() {
   price(chosen());
 }
 
-function hear(news) {
-  told = news;
-  for (const { name, ticks } of news.experiments) {
+function hear(latest) {
+  news = latest;
+  for (const { name, ticks } of latest.experiments) {
     const rows = [...(history.get(name) ?? []), ...ticks];
-    history.set(name, rows.filter(([at]) => at > news.now - SHOWN - 2));
+    history.set(name, rows.filter(([at]) => at > latest.now - SHOWN - 2));
   }
   refresh();
 }
 
 // ---- The beginning
 
+const USUAL_START = 15; // seconds
+
 async function begin() {
+  const opened = Date.now();
   while (!service) {
     ({ service } = await (await fetch("where")).json());
-    if (!service) await pause(0.5);
+    if (service) break;
+    const waited = (Date.now() - opened) / 1000;
+    find("progress").value = 100 * (1 - Math.exp((-1.5 * waited) / USUAL_START)); // always moves, and never ends too soon
+    find("status").textContent = `Starting the service … ${Math.round(waited)} s`;
+    await pause(0.5);
   }
   const events = new EventSource("live");
   await new Promise((done) => { events.onmessage = ({ data }) => { hear(JSON.parse(data)); done(); }; });
   events.onerror = () => {
-    find("status").textContent = "The demonstration has ended. Start it again with maskedbandits demo.";
+    find("status").textContent = "The demo has ended. Start it again with maskedbandits demo.";
     events.onopen = () => location.reload(); // another demonstration, with another service
   };
-  find("status").textContent = "Each device turns some answers round before they leave it. The service learns all the same.";
-  find("key").replaceChildren("Visitors are shown", ...told.arms.map((arm, place) => element("span", { class: `arm${place}` }, `${FACES[place]} ${arm}`)));
+  find("status").textContent = "Each device inverts some answers before it sends them. The service learns all the same.";
+  find("starting").hidden = true;
+  document.querySelector("main").hidden = false;
+  find("key").replaceChildren("Pictures:", ...news.arms.map((arm, place) => element("span", { class: `arm${place}` }, `${FACES[place]} ${arm}`)));
   const link = find("dashboard");
   [link.href, link.hidden] = [`${service}/dashboard`, false];
   visitors();

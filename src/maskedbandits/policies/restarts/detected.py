@@ -146,8 +146,8 @@ def is_exploration_pending(state: Restarts, arm: int) -> bool:
     delay is unknown, it is repeated after half of the time planned between forced pulls.
     """
     scalars = state.scalars[0]
-    is_heard = state.heard[arm] >= state.asked[arm]
-    age = float(scalars.decisions - state.asked[arm])
+    is_heard = state.last_report[arm] >= state.last_decision[arm]
+    age = float(scalars.decisions - state.last_decision[arm])
     if scalars.prompt >= ENOUGH:
         return not is_heard and age < PROMPT
     if scalars.delay < 0.0:

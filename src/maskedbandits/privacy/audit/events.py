@@ -1,6 +1,6 @@
 """Events that the reports choose themselves, where they are more than bits.
 
-Nobody knows in advance where such reports leak. So a random half of them chooses the most revealing events, and the
+It is not known in advance where such reports leak. So a random half of them chooses the most revealing events, and the
 other half, which is independent of the choice, tests these. EVENTS_PER_KIND events are chosen of each of four kinds:
 single reports; single characters; and two scores being high or low, the sum over characters, and one number for the
 whole report, of how much more often it was seen with a 1 than with a 0.

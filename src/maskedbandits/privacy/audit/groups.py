@@ -128,6 +128,12 @@ def audit_own_groups(
     UserError
         A parameter is out of range.
 
+    Examples
+    --------
+    >>> findings = audit_own_groups(1, 2, "bit", arms=2, trials=200, confidence=0.99)
+    >>> findings.claimed
+    Fraction(1, 1)
+
     """
     claimed = as_epsilon(epsilon)
     opening = choose_opening_length(float(claimed), trials * groups)
@@ -202,6 +208,11 @@ def audit_group_program(
         The program cannot be started, or a parameter is out of range.
     ProgramError
         The program fails, or does not write a line for each line it reads.
+
+    Examples
+    --------
+    >>> audit_group_program("cat", 1, 2, "bit", arms=2, trials=500, confidence=0.99).outcome  # it masks nothing
+    'refuted'
 
     """
     claimed = as_epsilon(epsilon)

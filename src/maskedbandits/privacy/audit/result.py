@@ -125,6 +125,13 @@ class Findings:
     epsilon
         The lower confidence bound on epsilon.
 
+    Examples
+    --------
+    >>> from maskedbandits.privacy.audit import audit_program
+    >>> findings = audit_program("cat", 1, trials=2000, confidence=0.99)  # it masks nothing
+    >>> findings.outcome, findings.epsilon > 1
+    ('refuted', True)
+
     """
 
     subject: str
@@ -197,7 +204,16 @@ class AnswerDistance:
 
 @dataclass(frozen=True, kw_only=True)
 class GroupFindings(Findings):
-    """The findings of an audit of a device of groups."""
+    """The findings of an audit of a device of groups.
+
+    Examples
+    --------
+    >>> from maskedbandits.privacy.audit import audit_own_groups
+    >>> findings = audit_own_groups(1, 2, "bit", arms=2, trials=200, confidence=0.99)
+    >>> findings.groups, findings.answers
+    (2, 'bit')
+
+    """
 
     groups: int
     answers: str  # their kind: a bit, or one of many

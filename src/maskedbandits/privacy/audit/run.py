@@ -95,6 +95,11 @@ def audit_program(
     ProgramError
         The program fails, or does not write a line for each line it reads.
 
+    Examples
+    --------
+    >>> audit_program("cat", 1, trials=2000, confidence=0.99).outcome  # it masks nothing
+    'refuted'
+
     """
     claimed = as_epsilon(epsilon)
     side = allocate_error(confidence).side
@@ -219,6 +224,12 @@ def audit_own(epsilon: Number, trials: int, confidence: float, progress: Progres
     ------
     UserError
         A parameter is out of range.
+
+    Examples
+    --------
+    >>> findings = audit_own(1, trials=2000, confidence=0.99)
+    >>> findings.claimed, findings.trials
+    (Fraction(1, 1), 2000)
 
     """
     randomizer = Randomizer(epsilon)

@@ -51,7 +51,7 @@ class Seeds:
 
     @property
     def ignores_inputs(self) -> bool:
-        """Tell whether runs answer alike whatever their inputs."""
+        """Tell whether runs answer alike for all inputs."""
         return self.is_conclusive and self.same > 0 and not self.depends and not self.part
 
 

@@ -17,7 +17,18 @@ DAMAGE_CODES = (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
 
 
 class LedgerError(UserError):
-    """The ledger refuses a request. Nothing was spent and no report was made."""
+    """The ledger refuses a request. Nothing was spent and no report was made.
+
+    Examples
+    --------
+    >>> from maskedbandits.privacy import Ledger
+    >>> try:
+    ...     Ledger(cap=1).report("headline 7", 1)
+    ... except LedgerError as error:
+    ...     print(error)
+    decision 'headline 7' is not reserved: reserve it before its reward is known
+
+    """
 
 
 class TermsMismatch(LedgerError):  # noqa: N818 - reads as an error already
@@ -29,7 +40,18 @@ class TermsMismatch(LedgerError):  # noqa: N818 - reads as an error already
 
 
 class Overdraft(LedgerError):  # noqa: N818 - reads as an error already
-    """A report would exceed the cap."""
+    """A report would exceed the cap.
+
+    Examples
+    --------
+    >>> from maskedbandits.privacy import Ledger
+    >>> try:
+    ...     Ledger(cap=1).reserve("headline 7", epsilon=2)
+    ... except Overdraft as error:
+    ...     print("not reported")
+    not reported
+
+    """
 
 
 class DamagedFile(Exception):  # noqa: N818 - reads as an error already

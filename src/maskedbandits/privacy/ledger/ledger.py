@@ -135,6 +135,14 @@ class Ledger:
         LedgerError
             The decision was reserved at another epsilon, or the file cannot be used.
 
+        Examples
+        --------
+        >>> ledger = Ledger(cap=1)
+        >>> ledger.reserve("headline 7", epsilon=0.5)
+        >>> ledger.reserve("headline 7", epsilon=0.5)  # again: it costs nothing
+        >>> ledger.spent
+        Fraction(1, 2)
+
         """
         name, requested = check_decision_name(decision), storage.encode_epsilon(as_epsilon(epsilon))
         with self._transaction() as connection:
@@ -172,6 +180,13 @@ class Ledger:
         UserError
             The value is not a number in [0, 1].
 
+        Examples
+        --------
+        >>> ledger = Ledger(cap=1)
+        >>> ledger.reserve("headline 7", epsilon=1)
+        >>> ledger.report("headline 7", 1).bit in (0, 1)
+        True
+
         """
         name = check_decision_name(decision)
         with self._transaction() as connection:
@@ -206,6 +221,13 @@ class Ledger:
         LedgerError
             The decision was not reserved, or is settled.
 
+        Examples
+        --------
+        >>> ledger = Ledger(cap=1)
+        >>> ledger.reserve("survey", epsilon=1)
+        >>> ledger.answer("survey", truth=2, answers=4) in range(4)
+        True
+
         """
         name = check_decision_name(decision)
         with self._transaction() as connection:
@@ -235,6 +257,16 @@ class Ledger:
         LedgerError
             The decision was not reserved, or is settled.
 
+        Examples
+        --------
+        >>> ledger = Ledger(cap=1)
+        >>> ledger.reserve("headline 7", epsilon=1)
+        >>> print(ledger.recall("headline 7"))
+        None
+        >>> report = ledger.report("headline 7", 1)
+        >>> ledger.recall("headline 7") == report
+        True
+
         """
         name = check_decision_name(decision)
         with self._read_transaction() as connection:
@@ -261,6 +293,13 @@ class Ledger:
         LedgerError
             The decision was not reserved.
 
+        Examples
+        --------
+        >>> ledger = Ledger(cap=1)
+        >>> ledger.reserve("headline 7", epsilon=0.1)
+        >>> ledger.epsilon_of("headline 7")
+        Fraction(1, 10)
+
         """
         name = check_decision_name(decision)
         with self._read_transaction() as connection:
@@ -284,6 +323,13 @@ class Ledger:
         LedgerError
             The decision was not reserved, or is settled.
 
+        Examples
+        --------
+        >>> ledger = Ledger(cap=1)
+        >>> ledger.reserve("headline 7", epsilon=1)
+        >>> ledger.is_drawn("headline 7")
+        False
+
         """
         name = check_decision_name(decision)
         with self._read_transaction() as connection:
@@ -305,6 +351,15 @@ class Ledger:
         LedgerError
             The decision was not reserved.
 
+        Examples
+        --------
+        >>> ledger = Ledger(cap=1)
+        >>> ledger.reserve("headline 7", epsilon=1)
+        >>> report = ledger.report("headline 7", 1)
+        >>> ledger.rewrite("headline 7")
+        >>> ledger.recall("headline 7") == report
+        True
+
         """
         name = check_decision_name(decision)
         with self._transaction() as connection:
@@ -323,6 +378,15 @@ class Ledger:
         ------
         LedgerError
             The decision was not reserved, or has no report yet.
+
+        Examples
+        --------
+        >>> ledger = Ledger(cap=1)
+        >>> ledger.reserve("headline 7", epsilon=0.5)
+        >>> report = ledger.report("headline 7", 1)
+        >>> ledger.settle("headline 7")
+        >>> ledger.spent
+        Fraction(1, 2)
 
         """
         name = check_decision_name(decision)
@@ -359,7 +423,14 @@ class Ledger:
             return sum(storage.read_spending(connection).values())
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file.
+
+        Examples
+        --------
+        >>> ledger = Ledger(cap=1)
+        >>> ledger.close()
+
+        """
         if os.getpid() != self._process:  # in a fork the file belongs to the parent
             return
         with self._lock:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from maskedbandits.experiments.results import Cell
 from maskedbandits.report import style, summary
-from maskedbandits.report.plots.plot import Margins, Plot, Rows, new_panel, render_panel
+from maskedbandits.report.plots.plot import Margins, Plot, Rows, new_panel
 from maskedbandits.report.summary import Groups
 
 OTHER_COLOUR = "#b5b5b5"  # of arms without a colour of their own
@@ -100,7 +100,14 @@ class ArmShares(Plot):
                 figure, panel = new_panel(2.9, 1.5, Margins(0.34, 0.24, 0.14, 0.06))
                 self.draw(panel, cell)
                 panel.tick_params(labelsize=8)
-                row.append(render_panel(figure, f"{self.name}-{number}-{index}", cell.label.setting))
+                row.append(
+                    self.render_panel(
+                        figure,
+                        f"{self.name}-{number}-{index}",
+                        cell.label.setting,
+                        detail=f"{policy}, {cell.label.setting}",
+                    )
+                )
             rows.append((policy, row))
         return rows
 

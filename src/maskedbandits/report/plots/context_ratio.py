@@ -11,7 +11,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import EngFormatter, FuncFormatter, LogLocator, NullLocator
 
 from maskedbandits.report import style
-from maskedbandits.report.plots.plot import Plot, Rows, new_panel, render_panel
+from maskedbandits.report.plots.plot import Plot, Rows, new_panel
 from maskedbandits.report.summary import ContextPair, ContextPairs, list_settings
 
 MAX_COLUMNS = 3
@@ -79,7 +79,7 @@ class ContextRatio(Plot):
             figure, panel = new_panel(3.9, 2.9)
             self.draw(panel, pairs)
             panel.set(xlabel="visitors so far", ylabel=LABEL)
-            panels.append(render_panel(figure, f"{self.name}-{index}", problem))
+            panels.append(self.render_panel(figure, f"{self.name}-{index}", problem))
         return [("", panels)]
 
     def draw(self, panel: Axes, pairs: Sequence[ContextPair]) -> None:

@@ -18,6 +18,7 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from maskedbandits._util import safe_text
 from maskedbandits._util.cached_property import lockfree_cached_property
 from maskedbandits.experiments.canonical_json import to_plain
 from maskedbandits.experiments.results import Cell
@@ -33,6 +34,7 @@ PAGE_COLOURS = {
     "#666666": "var(--pale)",
     **{colour.lower(): f"var(--series-{index})" for index, colour in enumerate(style.COLOURS)},
 }
+PHONE_WIDTH = 350.0  # of a panel on a phone, in pixels
 SVG = "http://www.w3.org/2000/svg"
 LINK = "{http://www.w3.org/1999/xlink}href"
 ElementTree.register_namespace("", SVG)
@@ -95,6 +97,23 @@ class Plot(ABC):
     def draw_rows(self) -> Rows:
         """Return the panels for the page."""
 
+    def render_panel(
+        self, figure: Figure, name: str, title: str, numbers: dict[str, Any] | None = None, detail: str = ""
+    ) -> Panel:
+        """Return a figure as a panel of the page, with its title in the font of the page.
+
+        Screen readers get the problem, the heading, and the detail or else the title: a label of its own.
+        """
+        [axes] = figure.axes
+        axes.set_title("", loc="left")
+        if numbers:
+            box = axes.get_position()
+            numbers |= {"top": round(1 - box.y1, 5), "bottom": round(1 - box.y0, 5)}
+            if axes.get_yscale() == "linear":  # the script scales the panel to the curves that are shown
+                numbers["limits"] = round_digits(axes.get_ylim())
+        label = ", ".join(filter(None, [f"{self.title}: {self.heading}", detail or title]))
+        return Panel(name, title, render_inline_svg(figure, name, label), numbers)
+
     @lockfree_cached_property
     def rows(self) -> Rows:
         """The panels for the page, drawn once."""
@@ -144,18 +163,6 @@ def new_panel(width: float = 4.9, height: float = 3.1, margins: Margins = DEFAUL
     return figure, figure.add_axes(box)
 
 
-def render_panel(
-    figure: Figure, name: str, title: str, numbers: dict[str, Any] | None = None, label: str = ""
-) -> Panel:
-    """Return a figure as a panel of the page, with its title in the font of the page."""
-    [axes] = figure.axes
-    axes.set_title("", loc="left")
-    if numbers:
-        box = axes.get_position()
-        numbers |= {"top": round(1 - box.y1, 5), "bottom": round(1 - box.y0, 5)}
-    return Panel(name, title, render_inline_svg(figure, name, label or title), numbers)
-
-
 def series_numbers(
     looks: Looks, policy: str, values: Sequence[float], halves: Sequence[float] | None, suffix: str = ""
 ) -> dict[str, Any]:
@@ -194,7 +201,14 @@ def render_inline_svg(figure: Figure, name: str, label: str) -> str:
             parent.remove(child)
     for element in root.iter():
         _adapt_element(element, name)
-    root.attrib = {"viewBox": root.attrib["viewBox"], "role": "img", "aria-label": label}
+    view = root.attrib["viewBox"]
+    unit = float(view.split()[2]) / PHONE_WIDTH  # the style sheet sizes text for phones by it
+    root.attrib = {
+        "viewBox": view,
+        "style": f"--unit: {unit:.3g}",
+        "role": "img",
+        "aria-label": safe_text.one_line(label),
+    }
     return ElementTree.tostring(root, encoding="unicode")
 
 

@@ -18,7 +18,7 @@ from maskedbandits.corruption import RandomizedResponse
 from maskedbandits.experiments.results import Cell
 from maskedbandits.problems import Problem
 from maskedbandits.report import style, summary
-from maskedbandits.report.plots.plot import Plot, Rows, horizontal_places, new_panel, render_panel, series_numbers
+from maskedbandits.report.plots.plot import Plot, Rows, horizontal_places, new_panel, series_numbers
 from maskedbandits.report.summary import Groups
 
 OFFSET = 0.13  # between policies, as a share of the distance between corruptions
@@ -100,7 +100,7 @@ class PullsAndBounds(Plot):
                 series.append(series_numbers(self.looks, policy, values, shown_halves, f", {name}"))
         places = horizontal_places(panel, list(range(len(self.settings))))
         numbers = {"places": places, "heads": self.settings, "series": series}
-        return [("", [render_panel(figure, self.name, "", numbers, "Pulls of worse arms and their bounds")])]
+        return [("", [self.render_panel(figure, self.name, "", numbers)])]
 
     def draw(self, panel: Axes) -> None:
         """Draw the marks of all cells."""

@@ -18,7 +18,6 @@ from maskedbandits.report.plots.plot import (
     Rows,
     horizontal_places,
     new_panel,
-    render_panel,
     series_numbers,
 )
 from maskedbandits.report.summary import Groups
@@ -64,7 +63,7 @@ class RegretByEpsilon(Plot):
         places = place_epsilons(self.groups)
         at = horizontal_places(panel, [places[epsilon_of(group[0])] for group in self.groups])
         numbers = {"places": at, "heads": heads, "series": series}
-        return [("", [render_panel(figure, self.name, "", numbers, "Regret against epsilon")])]
+        return [("", [self.render_panel(figure, self.name, "", numbers)])]
 
     def draw(self, panel: Axes) -> None:
         """Draw the regret of every policy at the horizon against epsilon."""

@@ -12,7 +12,7 @@ from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
 
 from maskedbandits.experiments.results import Cell
 from maskedbandits.report import style
-from maskedbandits.report.plots.plot import Plot, Rows, new_panel, render_panel
+from maskedbandits.report.plots.plot import Plot, Rows, new_panel
 from maskedbandits.report.summary import Groups
 
 MAX_TICKS = 12  # groups that an axis names one by one
@@ -62,7 +62,7 @@ class RegretByGroup(Plot):
             self.draw(panel, group)
             panel.set_ylim(self.limits())
             panel.set(xlabel="group", ylabel="regret per visitor")
-            panels.append(render_panel(figure, f"{self.name}-{index}", style.panel_title(group)))
+            panels.append(self.render_panel(figure, f"{self.name}-{index}", style.panel_title(group)))
         return [("", panels)]
 
     def draw(self, panel: Axes, group: Sequence[Cell]) -> None:

@@ -19,7 +19,6 @@ from maskedbandits.report.plots.plot import (
     Rows,
     horizontal_places,
     new_panel,
-    render_panel,
     series_numbers,
 )
 
@@ -99,7 +98,8 @@ class RegretOverTime(Plot):
             panel.set_ylim(lowest_value([group]), 1.05 * (max(tops) if shared else tops[index]) or 1.0)
             panel.set(xlabel="step", ylabel="cumulative regret")
             numbers = self.list_numbers(panel, group)
-            panels.append(render_panel(figure, f"{self.name}-{index}", style.panel_title(group), numbers))
+            title = style.panel_title(group)
+            panels.append(self.render_panel(figure, f"{self.name}-{index}", title, numbers))
         if summary.has_many_changes(self.groups[0][0]):
             panels.append(self.draw_means_panel())
         return [("", panels)]
@@ -112,7 +112,8 @@ class RegretOverTime(Plot):
         panel.set_xlim(0, first.horizon)
         panel.xaxis.set_major_locator(MaxNLocator(4))
         panel.set_ylabel("means")
-        return render_panel(figure, f"{self.name}-means", "Means of the arms, the best one bold")
+        title = "Means of the arms, the best one bold"
+        return self.render_panel(figure, f"{self.name}-means", title)
 
     def list_numbers(self, panel: Axes, group: Sequence[Cell]) -> dict[str, Any]:
         """Return the numbers behind the curves of one corruption."""
@@ -122,7 +123,12 @@ class RegretOverTime(Plot):
             for cell in group
         ]
         heads = [f"step {time:,}" for time in times]
-        return {"places": horizontal_places(panel, times), "heads": heads, "series": series}
+        return {
+            "places": horizontal_places(panel, times),
+            "heads": heads,
+            "series": series,
+            "shared": len(self.groups) > 1 and self.shares_scale(),
+        }
 
     def draw(self, panel: Axes, group: Sequence[Cell], *, label_changes: bool) -> None:
         """Draw the policies of one corruption: a line for the mean, a band for its 95 % interval."""

@@ -29,7 +29,7 @@ MIN_OVERDUE = 20  # decisions
 MIN_LATEST = 100  # decisions that shares are of
 NEARLY_ALL = 0.99
 # Without a count: a page announces a text again whenever it changes.
-SILENT = "No report has been learnt for a while, though decisions are due for theirs: look whether devices can report."
+SILENT = "No report has arrived for a while, though some are due: check whether devices can report."
 MIN_HELD_BACK = 10  # reports
 HELD_BACK_WINDOW_S = 3600.0
 HELD = (
@@ -96,8 +96,8 @@ def find_stuck(rows: Sequence[Mapping[str, Any]], latest: int) -> tuple[str, str
 
 def _format_suspect(row: Mapping[str, Any]) -> str:
     return (
-        f"Reports of {row['name']!r} are none that an honest crowd gives: somebody may be lying, or devices mask with "
-        "another ε than they say. Do not believe its estimate."
+        f"Reports for {row['name']!r} contradict the declared ε. Devices may be lying or misconfigured: do not trust "
+        "its estimate."
     )
 
 
@@ -105,13 +105,13 @@ def _format_group_suspects(suspects: Sequence[tuple[str, str]]) -> str:
     named = ", ".join(f"{arm!r} in {group!r}" for group, arm in suspects[:MAX_NAMED])
     more = f" and {len(suspects) - MAX_NAMED:,} more" if len(suspects) > MAX_NAMED else ""
     return (
-        f"Answers are none that an honest crowd gives, of {named}{more}: somebody may be lying, groups may be larger "
-        "or smaller than is assumed, or devices mask with another ε than they say. Do not believe these estimates."
+        f"Answers for {named}{more} contradict the declared ε. Devices may be lying or misconfigured, or the shares of "
+        "groups may be wrong: do not trust these estimates."
     )
 
 
 def _format_stuck(taking: str, better: str) -> str:
     return (
-        f"Nearly all decisions are for {taking!r}, though the interval of {better!r} lies above its own: look whether "
-        "whoever asks limits the choice, or the holdout is nearly all."
+        f"Nearly all decisions are for {taking!r}, though the interval of {better!r} lies above its own: check whether "
+        "requests limit the eligible arms, or the holdout is very large."
     )

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 SLOTS = ((2.0, 150), (60.0, 120), (3600.0, 168))  # seconds, and how many of them
 ARM_NUMBERS = ("estimate", "low", "high", "share")
-TOTALS = ("decisions", "reports", "awaited", "missing", "duplicate", "late", "alarms", "held_back")
+TOTALS = ("decisions", "reports", "pending", "missing", "duplicate", "late", "alarms", "held_back")
 
 
 class Point(NamedTuple):

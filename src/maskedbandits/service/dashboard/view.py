@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 MAX_ARMS = 28  # that are shown: seven colours times four dashes make as many lines
 MAX_GROUPS = 28  # that are shown
-NOTHING_YET = "No report has been learnt yet."
+NOTHING_YET = "No reports yet."
 
 
 def build_rows(
@@ -43,7 +43,7 @@ def build_rows(
             "share": shares[index],
             "decisions": view["issued"][index],
             "reports": view["reported"][index],
-            "awaited": view["pending"][index],
+            "pending": view["pending"][index],
             "missing": view["missing"][index],
             "suspect": view["suspects"][index],
         }
@@ -56,7 +56,7 @@ def sum_arms(view: Mapping[str, Any]) -> dict[str, int]:
     return {
         "decisions": sum(view["issued"]),
         "reports": sum(view["reported"]),
-        "awaited": sum(view["pending"]),
+        "pending": sum(view["pending"]),
         "missing": sum(view["missing"]),
         "duplicate": view["refused"].get("duplicate", 0),
         "late": view["refused"].get("late", 0),
@@ -196,7 +196,7 @@ def describe_group_leader(groups: Sequence[Mapping[str, Any]], reports: int) -> 
     """Return the best arm of the largest group with a clear leader, and how many groups have one."""
     estimated = sorted((group for group in groups if group["best"] is not None), key=lambda group: -group["share"])
     if not estimated:
-        return "No group is told from the others yet." if reports else NOTHING_YET
+        return "No group differs from the others yet." if reports else NOTHING_YET
     if len(groups[0]["arms"]) == 1:
         return f"The only open arm is {groups[0]['arms'][0]['name']!r}."
     clear = [group for group in estimated if group["clear"]]
@@ -224,8 +224,8 @@ def _describe_shares(given: Sequence[float] | None, answers: str) -> str:
     if given is not None:
         return "Shares of groups are as they were given."
     if answers == BIT:
-        return "Groups are taken for equally large: no shares were given, and masked bits do not tell them."
-    return "Shares of groups are as the answers tell them."
+        return "Groups count as equally large: no shares were given, and masked bits do not reveal them."
+    return "Shares of groups are estimated from the answers."
 
 
 def _describe_pooling(chance: float) -> str:

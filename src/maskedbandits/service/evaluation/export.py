@@ -131,9 +131,9 @@ def _format_question(question: bytes, grouping: Grouping | None) -> str:
     """Return a question in JSON, with the indexes of arms."""
     if grouping is None:
         raise UserError("the log has a question, and its experiment no groups: restore a backup")
-    grains, tables, signs = unpack_questions([question], grouping.sizes)
-    part = grouping.parts[grains[0]]
-    document: dict[str, Any] = {"grain": int(grains[0]), "arms": tables[0][part].tolist()}
+    levels, tables, signs = unpack_questions([question], grouping.sizes)
+    part = grouping.parts[levels[0]]
+    document: dict[str, Any] = {"grain": int(levels[0]), "arms": tables[0][part].tolist()}
     if has_signs(question):
         document["signs"] = signs[0][part].tolist()
     return json.dumps(document)

@@ -40,7 +40,7 @@ OTHER_VARIABLES = {  # with the same prefix, and no settings
     "COMPILE": "`now` makes a live policy wait until it is compiled. Otherwise it starts interpreted.",
     "CONFIG": "The TOML file with settings, as with `--config`.",
     "DATA": "Folder of the data sets. In the user's cache, unless set.",
-    "KEY": "The key with which a command asks the service, as `maskedbandits evaluate` does.",
+    "KEY": "The key with which `maskedbandits replay --server` asks the service.",
     "SECRET": "The secret of the service, in place of its key file.",
     "SECRET_FILE": "A file that contains the secret of the service.",
 }
@@ -73,43 +73,47 @@ Rate = Annotated[float, Meta(ge=0, le=1e6)]
 class Settings(Struct, frozen=True):
     """All settings."""
 
-    storage: Annotated[
-        str, Meta(description="Where everything is kept; sqlite:///bandits.db unless given.", extra=FLAG)
-    ] = "sqlite:///bandits.db"
+    storage: Annotated[str, Meta(description="Database, as a SQLite or PostgreSQL URL.", extra=FLAG)] = (
+        "sqlite:///bandits.db"
+    )
     host: Annotated[
-        str, Meta(description="Address to listen on; 127.0.0.1 unless given. Any other needs keys.", extra=FLAG)
+        str, Meta(description="Address to listen on. One that other machines reach requires keys.", extra=FLAG)
     ] = "127.0.0.1"
     port: Annotated[
         int,
         Meta(
             ge=0,
             le=65_535,
-            description="Port to listen on; 8080 unless given, 0 for any that is free.",
+            description="Port to listen on; 0 for any free one.",
             extra=FLAG,
         ),
     ] = 8080
-    workers: Annotated[int, Meta(ge=1, le=256, description="Processes that answer; 1 unless given.", extra=FLAG)] = 1
+    workers: Annotated[int, Meta(ge=1, le=256, description="Worker processes.", extra=FLAG)] = 1
     access_log: Annotated[bool, Meta(description="Log a line for every request.", extra=FLAG)] = False
-    body_limit: Annotated[int, Meta(ge=1 << 10, le=1 << 30, description="Bytes of a request's body.")] = 1 << 20
+    body_limit: Annotated[int, Meta(ge=1 << 10, le=1 << 30, description="Largest body of a request, in bytes.")] = (
+        1 << 20
+    )
     cors: Annotated[tuple[str, ...], Meta(description="Origins whose pages may call the service.", extra=ORIGINS)] = ()
     trusted_proxies: Annotated[
-        tuple[str, ...], Meta(description="Proxies whose X-Forwarded-For is believed.", extra=NETWORKS)
+        tuple[str, ...], Meta(description="Proxies whose X-Forwarded-For header is trusted.", extra=NETWORKS)
     ] = ()
     address_rate: Annotated[Rate, Meta(description="Requests a second from one address; 0 for no limit.")] = 0.0
-    key_rate: Annotated[Rate, Meta(description="Requests a second with one key, which many devices may share.")] = 0.0
-    token_rate: Annotated[Rate, Meta(description="Reports a second with one token.")] = 0.0
+    key_rate: Annotated[
+        Rate, Meta(description="Requests a second with one key, which many devices may share; 0 for no limit.")
+    ] = 0.0
+    token_rate: Annotated[Rate, Meta(description="Reports a second with one token; 0 for no limit.")] = 0.0
     burst: Annotated[
         float, Meta(ge=1e-3, le=3600, description="Seconds of its rate that a caller may use at once.")
     ] = 10.0
     queue: Annotated[int, Meta(ge=1, le=10_000_000, description="Reports that may wait to be written.")] = 20_000
-    poll: Annotated[float, Meta(ge=0.01, le=10, description="Seconds between two looks at the log.")] = 0.1
+    poll: Annotated[float, Meta(ge=0.01, le=10, description="Seconds between two reads of the log.")] = 0.1
     snapshot_every: Annotated[int, Meta(ge=1, le=1 << 40, description="Events between two snapshots.")] = 50_000
     stop_after: Annotated[
-        float, Meta(ge=0, le=3600, description="Seconds that requests have to end when the service stops.")
+        float, Meta(ge=0, le=3600, description="Seconds that open requests get to finish when the service stops.")
     ] = 30.0
-    simulation: Annotated[bool, Meta(description="Accept experiments with times that no person's device accepts.")] = (
-        False
-    )
+    simulation: Annotated[
+        bool, Meta(description="Accept experiments with times that real devices refuse, for simulated visitors.")
+    ] = False
 
     @property
     def is_loopback(self) -> bool:
@@ -259,19 +263,19 @@ def format_limits(name: str) -> str:
     kind = list_fields()[name].kind
     if isinstance(kind, inspect.IntType | inspect.FloatType):
         noun = "a whole number" if isinstance(kind, inspect.IntType) else "a number"
-        return f"{noun} from {kind.ge or 0:,} to {kind.le:,}" if kind.le is not None else noun
+        return f"{noun} from {kind.ge or 0:,.15g} to {kind.le:,.15g}" if kind.le is not None else noun
     if isinstance(kind, inspect.BoolType):
         return "`true` or `false`"
     return str(list_fields()[name].extra.get("wanted", "a text"))
 
 
 def format_table() -> str:
-    """Return all settings as a Markdown table, which ``docs/service.md`` contains."""
-    rows = ["| setting | default | meaning |", "|---|---|---|"]
+    """Return all settings as a Markdown table."""
+    rows = ["| setting | default | accepts | meaning |", "|---|---|---|---|"]
     for name, field in list_fields().items():
         default = list(field.default) if isinstance(field.default, tuple) else field.default
         text = str(default).lower() if isinstance(default, bool) else default
-        rows.append(f"| `{name}` | `{text}` | {field.description} |")
+        rows.append(f"| `{name}` | `{text}` | {format_limits(name)} | {field.description} |")
     return "\n".join(rows)
 
 

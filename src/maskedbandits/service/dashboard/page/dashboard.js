@@ -55,7 +55,7 @@ function list() {
   follow("v1/live", (event, told) => {
     if (event !== "experiments") return;
     say(trouble, told.trouble);
-    say(none, told.experiments.length ? "" : "There is none yet: POST /v1/experiments makes one.");
+    say(none, told.experiments.length ? "" : "No experiments yet. Create one with POST /v1/experiments.");
     none.hidden = !(table.box.hidden = !told.experiments.length);
     table.show(HEADS, told.experiments.map(({ name }) => name), (cells, place) => line(told.experiments[place], cells));
   });

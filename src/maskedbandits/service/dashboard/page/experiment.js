@@ -6,12 +6,12 @@ import { LOOKS, Plot, clock, sample } from "./plots.js";
 
 const RANGES = [["5 minutes", 300], ["2 hours", 7200], ["A week", 604800]];
 const PER_ARM = ["estimate", "low", "high", "share"];
-const SUMS = [["reports", "Reports learnt"], ["decisions", "Decisions"], ["awaited", "Awaited"], ["missing", "Missing"],
-  ["duplicate", "Duplicate"], ["late", "Late"], ["refused", "Refused"], ["held_back", "Held back"],
-  ["alarms", "Changes seen"]];
+const SUMS = [["reports", "Reports received"], ["decisions", "Decisions"], ["pending", "Pending"], ["missing", "Missing"],
+  ["duplicate", "Duplicate"], ["late", "Late"], ["refused", "Rejected"], ["held_back", "Held back"],
+  ["alarms", "Changes detected"]];
 const SPANS = [5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 43200, 86400]; // seconds that a row of a table covers
 const HEARD = ["history", "state", "trouble", "you"];
-const ARMS = ["Arm", "Estimated reward", "Share", "Decisions", "Reports", "Awaited", "Missing"];
+const ARMS = ["Arm", "Estimated reward", "Share", "Decisions", "Reports", "Pending", "Missing"];
 const COUNTED = ["decisions", "reports", "missing", "duplicate", "late"];
 
 export class Page {
@@ -45,7 +45,7 @@ export class Page {
     const panels = made("div", { class: "panels" });
     document.getElementById("main").replaceChildren(head(this.name, this.status), this.told_of,
       made("div", { role: "status", "aria-atomic": "false" }, this.concerns), this.lead, this.tiles, this.arms.box, this.groups.box, this.more,
-      made("h2", {}, "What a report tells"), this.privacy, this.actions, this.said, made("h2", {}, "Over time"), this.ranges, panels);
+      made("h2", {}, "Privacy per report"), this.privacy, this.actions, this.said, made("h2", {}, "Over time"), this.ranges, panels);
     this.plots = [this.panel(panels, "Estimated reward, with its interval", decimal, zoomed),
       this.panel(panels, "Share of the latest decisions", percent, () => [0, 1]),
       this.panel(panels, "Decisions and reports in this time", whole, fromZero)];
@@ -147,7 +147,7 @@ export class Page {
       once(name, () => [element("span", {}, sample(arm.place), element("span", {}, arm.name))]);
       reward(value, arm);
       say(share, percent(arm.share));
-      ["decisions", "reports", "awaited", "missing"].forEach((which, place) => say(counts[place], whole(arm[which])));
+      ["decisions", "reports", "pending", "missing"].forEach((which, place) => say(counts[place], whole(arm[which])));
       if (admin) once(cells[ARMS.length], () => [this.retiring(arm.name)]);
     });
   }
@@ -180,7 +180,7 @@ export class Page {
 
   fill({ plot, legend, data, table, shown }, times, series, changes) {
     plot.show(times, series, changes ?? []);
-    const entries = [...series.map(({ name }) => name), ...(changes?.length ? ["┆ a change was seen"] : [])];
+    const entries = [...series.map(({ name }) => name), ...(changes?.length ? ["┆ a change was detected"] : [])];
     if (entries.join("\n") !== legend.dataset.entries) {
       legend.dataset.entries = entries.join("\n");
       legend.replaceChildren(...entries.map((name, place) => element("li", {}, ...(place < series.length ? [sample(series[place].number)] : []), name)));
@@ -193,7 +193,7 @@ export class Page {
     const last = times.length - 1, all = times[last] - times[0], span = SPANS.find((seconds) => all <= 12 * seconds);
     const slot = (place) => Math.floor(times[place] / span);
     const places = times.map((_, place) => place).filter((place) => place === last || slot(place + 1) > slot(place));
-    const heads = ["Time", ...series.map(({ name }) => name), ...(changes ? ["Changes seen"] : [])];
+    const heads = ["Time", ...series.map(({ name }) => name), ...(changes ? ["Changes detected"] : [])];
     table.show(heads, places.map(slot), (cells, row) => {
       const place = places[row], before = row ? places[row - 1] : -1;
       const said = series.map(({ values, low, high }) => (values[place] === null ? "–"
@@ -223,7 +223,7 @@ export class Page {
 
   change() {
     const status = this.told.status === "running" ? "paused" : "running";
-    this.act(status === "paused" ? "Paused: everybody is shown the default arm." : "Started.", () => send("PATCH", this.path, { status }));
+    this.act(status === "paused" ? "Paused: everyone is shown the default arm." : "Started.", () => send("PATCH", this.path, { status }));
   }
 
   async act(done, work) {

@@ -1,4 +1,4 @@
-"""Writes the example and the figure of docs/planner.md: `python -m docs.planner`."""
+"""Writes the example and the figure of docs/choose_epsilon.md: `python -m docs.choose_epsilon`."""
 
 from __future__ import annotations
 

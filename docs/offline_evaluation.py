@@ -1,4 +1,4 @@
-"""Writes the example and the table of docs/evaluate.md: `python -m docs.evaluate`."""
+"""Writes the example and the table of docs/offline_evaluation.md: `python -m docs.offline_evaluation`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/evaluate.md matches the command's output and its own table."""
+"""docs/offline_evaluation.md matches the command's output and its own table."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 
 import pytest
 from docs import blocks
-from docs import evaluate as page
+from docs import offline_evaluation as page
 
 
 def shown() -> str:

@@ -1,4 +1,4 @@
-"""Writes the tables of docs/context.md: `python -m docs.context`, or some of them: `python -m docs.context four`."""
+"""Write the tables of docs/private_groups.md, or only those named: `python -m docs.private_groups [NAME ...]`."""
 
 from __future__ import annotations
 
@@ -89,9 +89,9 @@ def switch() -> str:
 def shares() -> str:
     """Return the regret of policies with right shares, none, or wrong ones, with pooled groups or without."""
     shares = {
-        "as they are": TRUE_SHARES,
-        "not (taken for equal)": None,
-        "the wrong way round": TRUE_SHARES[::-1],
+        "true": TRUE_SHARES,
+        "none (equal assumed)": None,
+        "reversed": TRUE_SHARES[::-1],
     }
     rows = []
     for (title, pool), name in itertools.product(POOLING.items(), ("auto", "ts-cf", "klucb-cf")):
@@ -100,7 +100,7 @@ def shares() -> str:
             lost = [shares_lost(name, given, seed, pool) for seed in range(PROBLEMS)]
             cells.append(f"{np.mean(lost):,.0f} ± {2 * np.std(lost, ddof=1) / PROBLEMS**0.5:,.0f}")
         rows.append([f"`{name}`{title}", *cells])
-    return markdown(["shares are told", *shares], rows)
+    return markdown(["given shares", *shares], rows)
 
 
 def shares_lost(name: str, given: Sequence[float] | None, seed: int, pool: bool | None) -> float:
