@@ -3,10 +3,12 @@
 import math
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from commands import call
+from maskedbandits.device import Device
 from maskedbandits.report import plots
 
 ROOT = Path(__file__).parent.parent
@@ -32,7 +34,12 @@ def test_examples_run_when_pasted(
     if "results/paper" in examples(page):
         monkeypatch.setattr(plots, "PLOTS", ())
         assert call("run", ROOT / "experiments" / "paper.toml", "--runs", 1, "--no-progress").exit_code == 0
-    exec(compile(examples(page), page.name, "exec"), {"__name__": "__main__"})  # noqa: S102 -- our own pages
+    names: dict[str, Any] = {"__name__": "__main__"}
+    code = examples(page).replace("127.0.0.1:8080", "127.0.0.1:9")  # not a service that runs on this machine
+    exec(compile(code, page.name, "exec"), names)  # noqa: S102 -- our own pages
+    for value in names.values():
+        if isinstance(value, Device):
+            value.close()
     printed = capsys.readouterr().out
     assert printed
     if page.stem in SHOWS_ITS_OUTPUT:
