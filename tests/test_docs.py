@@ -13,7 +13,7 @@ from maskedbandits.report import plots
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([ROOT / "README.md", *ROOT.glob("docs/*.md")])
-SHOWS_ITS_OUTPUT = ("ledger",)
+SHOWS_ITS_OUTPUT = ("ledger", "quickstart")
 
 
 def examples(page: Path) -> str:
