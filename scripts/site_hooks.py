@@ -67,13 +67,18 @@ def fill_menu(entry: Any, pages: dict[str, str]) -> Any:
         return {title: fill_menu(each, pages) for title, each in entry.items()}
     if entry not in GENERATED_MENUS:
         return entry
-    found = [path for path in pages if path.startswith(GENERATED_MENUS[entry])]
-    return [{title_of(path): path} if not path.endswith("index.md") else path for path in found]
+    return build_menu([path for path in pages if path.startswith(GENERATED_MENUS[entry])])
 
 
-def title_of(path: str) -> str:
-    """Return the title of a generated page in the menu."""
-    return posixpath.basename(path).removesuffix(".md").rpartition(".")[2]
+def build_menu(paths: list[str]) -> list[Any]:
+    """Return the menu of generated pages: names of the package first, then those of each of its modules."""
+    menu: list[Any] = []
+    modules: dict[str, list[Any]] = {}
+    for path in paths:
+        module, _, name = posixpath.basename(path).removesuffix(".md").rpartition(".")
+        entry = path if name == "index" else {name: path}
+        (modules.setdefault(module, []) if module else menu).append(entry)
+    return menu + [{module: entries} for module, entries in modules.items()]
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:

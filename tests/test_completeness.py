@@ -132,6 +132,17 @@ def test_every_public_name_has_page() -> None:
             assert reference.first_sentence(value) in pages()["reference/python/index.md"]
 
 
+def test_every_public_function_has_example() -> None:
+    missing = []
+    for module, members in reference.list_public_names().items():
+        for name in members:
+            full = ".".join(filter(None, ["maskedbandits", module, name]))
+            value = reference.resolve(full)
+            if inspect.isfunction(value) and ">>> " not in (inspect.getdoc(value) or ""):
+                missing.append(full)
+    assert missing == []
+
+
 def test_undescribed_name_is_found() -> None:
     """A flag or field without a description fails the tests above."""
 

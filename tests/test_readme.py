@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -43,9 +42,8 @@ def test_live_section_works_as_typed(tmp_path: Path) -> None:
     (_, serve), (_, create), (_, device), (_, shown) = list_blocks("Run it live")
     with running("sqlite:///bandits.db", folder=tmp_path) as service:
         assert serve.splitlines()[-1] == "maskedbandits serve"
-        service.wait_until_ready()
         created = run(["bash", "-euc", move(create, service)], tmp_path)
-        assert json.loads(created)["name"] == "headlines"
+        assert '"name":"headlines"' in created
         printed = run([sys.executable, "-c", move(device, service) + "\ndevice.close()\n"], tmp_path)
         assert printed.strip() in (shown.strip(), shown.strip().replace("question", "plain"))
         status, state = service.ask("GET", "/v1/experiments/headlines/state")

@@ -39,6 +39,13 @@ def load(name: str, folder: str | os.PathLike[str] | None = None) -> Rounds | Lo
     UserError
         The name is unknown, or the data set is not stored or damaged. Nothing is downloaded.
 
+    Examples
+    --------
+    >>> load("movielens")
+    Traceback (most recent call last):
+    ...
+    maskedbandits.errors.UserError: no data set is called 'movielens'; did you mean 'movielens-100k'?
+
     """
     source = cache.default_folder() if folder is None else Path(folder)
     return cache.load(find_data_set(name).name, source)[0]

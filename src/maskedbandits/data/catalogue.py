@@ -178,6 +178,11 @@ def names() -> list[str]:
     list of str
         Names for ``get`` and ``load``.
 
+    Examples
+    --------
+    >>> "movielens-100k" in names()
+    True
+
     """
     return [data_set.name for data_set in DATA_SETS]
 

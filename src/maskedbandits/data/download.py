@@ -68,6 +68,13 @@ def get(
     FetchError
         The download failed. Nothing is stored.
 
+    Examples
+    --------
+    >>> get("movielens")  # a near-miss: nothing is downloaded
+    Traceback (most recent call last):
+    ...
+    maskedbandits.errors.UserError: no data set is called 'movielens'; did you mean 'movielens-100k'?
+
     """
     data_set = find_data_set(name)
     target = cache.default_folder() if folder is None else Path(folder)

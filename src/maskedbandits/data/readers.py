@@ -55,7 +55,7 @@ def read_csv(
     reward: str | None = None,
     progress: Progress | None = None,
 ) -> Rounds | Log:
-    """Read your own table from a CSV or Parquet file.
+    r"""Read your own table from a CSV or Parquet file.
 
     Without ``arm`` and ``reward`` every column is an arm, and every row holds the outcomes of one round. With them,
     every row of the table is one choice of a log. Outcomes are numbers in [0, 1], or true and false.
@@ -81,6 +81,15 @@ def read_csv(
     ------
     UserError
         The file cannot be read, or does not hold such a table.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "clicks.csv"
+    ...     _ = path.write_text("plain,question\n0,1\n1,1\n")
+    ...     read_csv(path).arms
+    ('plain', 'question')
 
     """
     file = Path(path)

@@ -194,6 +194,13 @@ def total_delta(reports: Reports, epsilon: Number) -> float:
     >>> round(total_delta([1, 1], epsilon=1), 4)
     0.3378
 
+    Examples
+    --------
+    >>> total_delta([1] * 10, 10)
+    0.0
+    >>> 0 < total_delta({1: 100}, 70) < 0.01
+    True
+
     """
     counts, total = count_reports(reports), as_number("epsilon", epsilon)
     if total < 0:

@@ -430,6 +430,11 @@ def mechanism_for(epsilon: Number) -> Randomizer:
     >>> mechanism_for(1).p00 == mechanism_for(1).p11
     True
 
+    Examples
+    --------
+    >>> round(float(mechanism_for(1).p11), 3)
+    0.731
+
     """
     return Randomizer(epsilon)
 

@@ -134,6 +134,12 @@ def audit_own_groups(
     >>> findings.claimed
     Fraction(1, 1)
 
+    Examples
+    --------
+    >>> findings = audit_own_groups(1, 2, "bit", 2, 1000, 0.9999999)
+    >>> findings.outcome
+    'not refuted'
+
     """
     claimed = as_epsilon(epsilon)
     opening = choose_opening_length(float(claimed), trials * groups)
@@ -212,6 +218,14 @@ def audit_group_program(
     Examples
     --------
     >>> audit_group_program("cat", 1, 2, "bit", arms=2, trials=500, confidence=0.99).outcome  # it masks nothing
+    'refuted'
+
+    Examples
+    --------
+    >>> import shlex, sys
+    >>> code = "for line in open(0): t, s, e, g, r = line.split(); print(int(r) ^ int(s.split(',')[int(g)]))"
+    >>> truth = shlex.join([sys.executable, "-c", code])
+    >>> audit_group_program(truth, 1, 2, "bit", 2, 1000, 0.99).outcome  # it does not mask
     'refuted'
 
     """

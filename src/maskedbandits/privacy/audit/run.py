@@ -100,6 +100,12 @@ def audit_program(
     >>> audit_program("cat", 1, trials=2000, confidence=0.99).outcome  # it masks nothing
     'refuted'
 
+    Examples
+    --------
+    >>> findings = audit_program("cat", 1, 1000, 0.99)  # it sends the truth
+    >>> findings.outcome
+    'refuted'
+
     """
     claimed = as_epsilon(epsilon)
     side = allocate_error(confidence).side
@@ -230,6 +236,12 @@ def audit_own(epsilon: Number, trials: int, confidence: float, progress: Progres
     >>> findings = audit_own(1, trials=2000, confidence=0.99)
     >>> findings.claimed, findings.trials
     (Fraction(1, 1), 2000)
+
+    Examples
+    --------
+    >>> findings = audit_own(1, 10_000, 0.9999999)
+    >>> findings.outcome
+    'not refuted'
 
     """
     randomizer = Randomizer(epsilon)
