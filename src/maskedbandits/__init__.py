@@ -16,6 +16,7 @@ __all__ = [
     "LaplaceNoise",
     "Monotone",
     "Policy",
+    "Population",
     "Problem",
     "RandomizedResponse",
     "Results",
@@ -58,6 +59,7 @@ _MODULES = {
     "GaussianNoise": "noise",
     "LaplaceNoise": "noise",
     "Monotone": "corruption",
+    "Population": "corruption",
     "RandomizedResponse": "corruption",
     "Problem": "problems",
     "Policy": "policies",
@@ -78,6 +80,7 @@ if TYPE_CHECKING:
     from maskedbandits.contextual import load_contextual as load_contextual
     from maskedbandits.contextual import make_contextual as make_contextual
     from maskedbandits.corruption import Monotone as Monotone
+    from maskedbandits.corruption import Population as Population
     from maskedbandits.corruption import RandomizedResponse as RandomizedResponse
     from maskedbandits.device import Device as Device
     from maskedbandits.experiments.experiment import Experiment as Experiment

@@ -126,6 +126,10 @@ class Simulation:
         Cumulative pseudo-regret of each group; None for a problem without groups.
     policy : str
         Name of the policy.
+    run_pulls : ndarray, shape (runs, C, K), or None
+        Pulls of each run up to each checkpoint; None without ``trace=True``.
+    switches : ndarray, shape (runs,), or None
+        Pulls of each run that were not of the arm before; None without ``trace=True``.
 
     Examples
     --------
@@ -152,6 +156,8 @@ class Simulation:
     kernel_seconds: float = 0.0
     group_regret: NDArray[np.float64] | None = None
     policy: str = ""
+    run_pulls: NDArray[np.int64] | None = None
+    switches: NDArray[np.int64] | None = None
 
     @property
     def runs(self) -> int:
