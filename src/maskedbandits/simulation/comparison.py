@@ -168,6 +168,25 @@ class Comparison(Mapping[str, Simulation]):
             joined[name] = np.concatenate(parts)
         return frames.build_frame(joined, library)
 
+    def to_xarray(self) -> Any:
+        """Return the arrays of all policies as a labelled dataset of xarray.
+
+        Returns
+        -------
+        xarray.Dataset
+            The dataset of `Simulation.to_xarray` with one more dimension, ``policy``.
+
+        Raises
+        ------
+        UserError
+            If xarray is not installed.
+
+        """
+        xarray = frames.import_xarray()
+        datasets = [result.to_xarray().drop_attrs() for result in self.results.values()]
+        policies = xarray.DataArray(list(self.results), dims="policy", name="policy")
+        return xarray.concat(datasets, dim=policies)
+
     def plot(self, ax: Axes | None = None, band: Band | None = "ci", level: float = 0.95, *, log: bool = False) -> Axes:
         """Plot the mean cumulative regret of all policies against time.
 
