@@ -241,7 +241,7 @@ class Population:
     --------
     >>> people = Population.from_epsilons([0.5, 4.0], shares=[0.75, 0.25])
     >>> round(people.average.p11, 4)
-    0.7124
+    0.7123
 
     """
 
