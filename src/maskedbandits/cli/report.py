@@ -36,7 +36,7 @@ BANDS: dict[str, Band | None] = {"ci": "ci", "quantile": "quantile", "std": "std
 @click.option("--csv", "as_csv", is_flag=True, help="Write a CSV table instead, a row for each run and checkpoint.")
 @click.option("--parquet", "as_parquet", is_flag=True, help="Write the same as Parquet. Requires pyarrow.")
 @click.option("--latex", "as_latex", is_flag=True, help="Write the final regrets as a LaTeX table instead.")
-@click.option("--out", type=click.Path(path_type=Path), help="File for that table.  [default: standard output]")
+@click.option("--out", type=click.Path(path_type=Path), show_default="standard output", help="File for that table.")
 @click.option(
     "--band",
     type=click.Choice(["ci", "quantile", "std", "none"]),

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
-    help="Folder for the results.  [default: results/<name of FILE>]",
+    show_default="results/<name of FILE>",
+    help="Folder for the results.",
 )
 @click.option("--runs", type=WholeNumber(1, 2**53), help="Runs of each policy. Overrides the file.")
 @click.option("--seed", type=WholeNumber(0, 2**53), help="Seed. Overrides the file.")
@@ -41,8 +42,8 @@ if TYPE_CHECKING:
     show_default=True,
     help="Where to run. The results do not depend on it.",
 )
-@click.option("--workers", type=WholeNumber(1, 2**16), help="Processes to use.  [default: one for each core]")
-@click.option("--address", help="Address of a Ray cluster.  [default: start Ray on this machine]")
+@click.option("--workers", type=WholeNumber(1, 2**16), show_default="one for each core", help="Processes to use.")
+@click.option("--address", show_default="start Ray on this machine", help="Address of a Ray cluster.")
 @click.option("--fresh", is_flag=True, help="Run all cells again, finished ones too.")
 @click.option("--no-progress", is_flag=True, help="Show no progress.")
 @json_option
