@@ -63,7 +63,16 @@ def simulated(
     state = policy.for_simulation(problem.horizon, MAX_MEMO_ENTRIES)
     world = World(*problem.rows(masked=True))
     pulls, wasted, recent, over_time = np.zeros((4, arms), dtype=np.int64)
-    tally = Tally(np.zeros(3, dtype=np.int64), np.zeros(1), np.zeros(1), pulls, wasted, recent, over_time[None, :])
+    tally = Tally(
+        np.zeros(3, dtype=np.int64),
+        np.zeros(1),
+        np.zeros(1),
+        pulls,
+        wasted,
+        recent,
+        over_time[None, :],
+        np.zeros(2, dtype=np.int64),
+    )
     checkpoints = np.array([problem.horizon])
     start, advance = policy.entries.compile_simulator(kernels.advance, world, checkpoints, tally, 0)
     state.rng[:] = rng.seed_words(0)

@@ -104,7 +104,7 @@ def describe_option(option: click.Option) -> tuple[str, str, str]:
     return (
         ", ".join(map(code, [*option.opts, *option.secondary_opts])),
         value,
-        " ".join([option.help or "", *filter(None, ends)]),
+        " ".join([option.help or "", *filter(None, ends)]).replace("<", "&lt;"),
     )
 
 

@@ -71,7 +71,7 @@ def check(name: str, label: str, cells: int, tmp_path: Path) -> None:
     assert [str(task) for task in distant if distance(more, task, tmp_path / "more") > 1.0] == []
 
 
-def distance(experiment: experiments.Experiment, task: experiments.Task, folder: Path) -> float:
+def distance(experiment: experiments.ExperimentConfig, task: experiments.Task, folder: Path) -> float:
     """How far a cell is from what is published, in what is allowed.
 
     That is 5 % of the published value, or the 95 % interval of a difference where that is wider: published, too, are

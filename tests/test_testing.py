@@ -171,6 +171,61 @@ class Failing(Greedy):
 ONLY = Greedy(np.random.default_rng(0), 3)
 
 
+class Batching(Greedy):
+    """Sound: takes many reports at once."""
+
+    def observe_many(self, arms: list[int], feedbacks: list[float]) -> None:
+        for arm, feedback in zip(arms, feedbacks, strict=True):
+            self.observe(arm, feedback)
+
+
+class LastOfMany(Batching):
+    def observe_many(self, arms: list[int], feedbacks: list[float]) -> None:
+        self.observe(arms[-1], feedbacks[-1])
+
+
+class MixesArms(Batching):
+    def observe_many(self, arms: list[int], feedbacks: list[float]) -> None:
+        super().observe_many(arms[::-1], feedbacks)
+
+
+class WantsArrays(Batching):
+    def observe_many(self, arms: Any, feedbacks: Any) -> None:
+        super().observe_many(arms.tolist(), feedbacks)
+
+
+class Weighted(Greedy):
+    """Sound: weighs each report by what its mask tells."""
+
+    def observe(self, arm: int, feedback: float, corruption: RandomizedResponse | None = None) -> None:
+        mask = MASK if corruption is None else corruption
+        self.counts[arm] += mask.slope**2
+        self.sums[arm] += mask.slope * (feedback - (1.0 - mask.p00))
+
+    def choose(self) -> Any:
+        if self.generator.random() < 0.1:
+            return int(self.generator.integers(self.arms))
+        return int(np.argmax(self.sums / np.maximum(self.counts, 1e-9)))
+
+
+class IgnoresMask(Greedy):
+    def observe(self, arm: int, feedback: float, corruption: RandomizedResponse | None = None) -> None:
+        super().observe(arm, feedback)
+
+
+class OwnMaskDiffers(Weighted):
+    def observe(self, arm: int, feedback: float, corruption: RandomizedResponse | None = None) -> None:
+        if corruption is None or self.generator.random() < 0.5:
+            super().observe(arm, feedback, corruption)
+
+
+class NoFlippedMask(Weighted):
+    def observe(self, arm: int, feedback: float, corruption: RandomizedResponse | None = None) -> None:
+        super().observe(arm, feedback, corruption)
+        if corruption is not None and not corruption.increasing:
+            raise ValueError("a mask must increase")
+
+
 def same_object(generator: np.random.Generator) -> Greedy:
     return ONLY
 
@@ -194,6 +249,12 @@ PLAIN_MUTANTS: dict[Callable[..., Any], str] = {
     NeedsTwoArms: "with 1 arm: choose.. failed: ValueError",
     ThreeArms: "with 1 arm: choose.. returned [12]",
     NoObserve: "no observe()",
+    LastOfMany: "observe_many leads to other choices",
+    MixesArms: "observe_many leads to other choices",
+    WantsArrays: "observe_many.* failed: AttributeError",
+    IgnoresMask: "does not learn from reports whose masks differ",
+    OwnMaskDiffers: "the arm's own mask",
+    NoFlippedMask: "corruption=RandomizedResponse.* failed: ValueError: a mask must increase",
     Failing: "Failing failed: RuntimeError: no table",
 }
 
@@ -202,6 +263,8 @@ def test_sound_policy_in_plain_python_passes() -> None:
     check_policy(Greedy)
     check_policy(Greedy, arms=5, corruption=[MASK] * 5)
     check_policy(lambda generator: Greedy(generator, 4), arms=4)
+    check_policy(Batching)
+    check_policy(Weighted)
 
 
 @pytest.mark.parametrize("mutant", PLAIN_MUTANTS, ids=lambda mutant: mutant.__name__)
@@ -326,6 +389,63 @@ MUTANTS = {  # by name: what is replaced, by what, and the complaint
 }
 
 
+MASKED = """
+from maskedbandits._numba.jit import inlined, inner
+from maskedbandits._numba.state import Floats, array, record
+from maskedbandits.math import rng
+from maskedbandits.policies.state import Arms, count_feedback
+
+SUMMARY = "weighs each report by what its mask tells"
+LEARNS_FROM = "masked feedback"
+
+
+@record
+class Policy(Arms):
+    "Its own numbers."
+
+    weights: Floats = array(lambda scalars: scalars.arms, least=0.0)
+    rewards: Floats = array(lambda scalars: scalars.arms, least=-1e9, most=1e9)
+
+
+@inner
+def choose(state):
+    arms = state.scalars[0].arms
+    chosen = min(int(rng.uniform(state.rng) * arms), arms - 1)
+    if rng.uniform(state.rng) < 0.1:
+        return chosen
+    best = -1.0
+    for arm in range(arms):
+        if state.weights[arm] > 0.0 and state.rewards[arm] / state.weights[arm] > best:
+            best = state.rewards[arm] / state.weights[arm]
+            chosen = arm
+    return chosen
+
+
+@inlined
+def weigh(state, arm, feedback, low, span):
+    state.rewards[arm] += span * (feedback - low)
+    state.weights[arm] += span * span
+
+
+@inlined
+def observe(state, arm, feedback):
+    count_feedback(state, arm, feedback)
+    weigh(state, arm, 1.0 - feedback if state.flips[arm] else feedback, state.lows[arm], 1.0 / state.rates[arm])
+
+
+@inlined
+def observe_masked(state, arm, feedback, low, span, shown, usual):
+    count_feedback(state, arm, feedback)
+    weigh(state, arm, feedback, low, span)
+"""
+WEIGH = "    weigh(state, arm, feedback, low, span)"
+MASK_MUTANTS = {  # by name: what replaces the last line, and the complaint
+    "forgets own mask": ("    if not usual:\n        weigh(state, arm, feedback, low, span)", "own mask"),
+    "beyond the array": ("    weigh(state, arm + 1, feedback, low, span)", "corruption=.*IndexError"),
+    "ignores flips": ("    weigh(state, arm, feedback if usual else 1.0, low, span)", "masks differ"),
+}
+
+
 @pytest.fixture
 def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], str]:
     """Return a function that registers a policy with some code, and returns its name."""
@@ -349,6 +469,18 @@ def test_broken_compiled_policy_is_caught(mutant: str, load: Callable[[str], str
     with pytest.raises(PolicyContractError, match=complaint) as caught:
         check_policy(load(COMPILED.replace(before, after)))
     assert re.fullmatch(r"[^\n]{1,400}", str(caught.value))
+
+
+@pytest.mark.parametrize("mutant", MASK_MUTANTS)
+def test_broken_use_of_masks_is_caught(mutant: str, load: Callable[[str], str]) -> None:
+    after, complaint = MASK_MUTANTS[mutant]
+    assert MASKED.count(WEIGH) == 1
+    with pytest.raises(PolicyContractError, match=complaint):
+        check_policy(load(MASKED.replace(WEIGH, after)))
+
+
+def test_sound_use_of_masks_passes(load: Callable[[str], str]) -> None:
+    check_policy(load(MASKED))
 
 
 OTHER_CODE = """

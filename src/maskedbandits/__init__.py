@@ -9,14 +9,17 @@ __all__ = [
     "Contextual",
     "ContextualProblem",
     "Device",
+    "Experiment",
     "Featured",
     "FeaturedProblem",
     "GaussianNoise",
     "LaplaceNoise",
     "Monotone",
     "Policy",
+    "Population",
     "Problem",
     "RandomizedResponse",
+    "Results",
     "Simulation",
     "compare",
     "data",
@@ -26,6 +29,7 @@ __all__ = [
     "load_contextual",
     "load_featured",
     "load_policy",
+    "load_results",
     "make_contextual",
     "make_featured",
     "make_policy",
@@ -49,9 +53,13 @@ _MODULES = {
     "load_featured": "features",
     "make_featured": "features",
     "Device": "device",
+    "Experiment": "experiments.experiment",
+    "Results": "experiments.results",
+    "load_results": "experiments.experiment",
     "GaussianNoise": "noise",
     "LaplaceNoise": "noise",
     "Monotone": "corruption",
+    "Population": "corruption",
     "RandomizedResponse": "corruption",
     "Problem": "problems",
     "Policy": "policies",
@@ -72,8 +80,12 @@ if TYPE_CHECKING:
     from maskedbandits.contextual import load_contextual as load_contextual
     from maskedbandits.contextual import make_contextual as make_contextual
     from maskedbandits.corruption import Monotone as Monotone
+    from maskedbandits.corruption import Population as Population
     from maskedbandits.corruption import RandomizedResponse as RandomizedResponse
     from maskedbandits.device import Device as Device
+    from maskedbandits.experiments.experiment import Experiment as Experiment
+    from maskedbandits.experiments.experiment import load_results as load_results
+    from maskedbandits.experiments.results import Results as Results
     from maskedbandits.features import Featured as Featured
     from maskedbandits.features import load_featured as load_featured
     from maskedbandits.features import make_featured as make_featured

@@ -70,13 +70,13 @@ def _split_segments(name: str, numbers: ArrayLike, row: str, column: str) -> Flo
     return values
 
 
-def check_parts_of_one(name: str, numbers: ArrayLike, count: int) -> Floats:
+def check_parts_of_one(name: str, numbers: ArrayLike, count: int, noun: str = "group") -> Floats:
     """Return ``count`` numbers above 0 that add up to 1."""
-    values = check_shares(name, numbers, "group")
+    values = check_shares(name, numbers, noun)
     total = float(values.sum())
     if values.size != count or values.min() <= 0.0 or abs(total - 1.0) > 1e-6:
         raise UserError(
-            f"{name} = {abbreviate(numbers)}: give {count} numbers above 0 that add up to 1, one for each group"
+            f"{name} = {abbreviate(numbers)}: give {count} numbers above 0 that add up to 1, one for each {noun}"
         )
     return np.asarray(values / total)
 

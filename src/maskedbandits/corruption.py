@@ -9,12 +9,13 @@ The classes here describe masks for simulations and policies. They do not protec
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from maskedbandits import _validation
 from maskedbandits.errors import UserError, abbreviate, check_number
 
 Floats = NDArray[np.float64]
@@ -208,6 +209,146 @@ def _compute_log_ratio(a: float, b: float) -> float:
     if a == b:
         return 0.0
     return abs(math.log(a) - math.log(b)) if a > 0.0 and b > 0.0 else math.inf
+
+
+@dataclass(frozen=True)
+class Population:
+    """People who each choose their own randomised response, such as their own epsilon.
+
+    In a simulation each report has the mask of a random person. A policy that takes masks of single reports is given
+    it; for others the population is the ``average`` response, which has the same distribution of reports.
+
+    Parameters
+    ----------
+    responses : sequence of RandomizedResponse
+        The randomised responses that people have chosen.
+    shares : sequence of float, optional
+        Share of people with each of them. By default they are equally frequent.
+
+    Attributes
+    ----------
+    average : RandomizedResponse
+        The response of a random person.
+
+    Raises
+    ------
+    UserError
+        If a response or a share is missing or out of range.
+    ValueError
+        If the average response is independent of the reward.
+
+    Examples
+    --------
+    >>> people = Population.from_epsilons([0.5, 4.0], shares=[0.75, 0.25])
+    >>> round(people.average.p11, 4)
+    0.7123
+
+    """
+
+    responses: tuple[RandomizedResponse, ...]
+    shares: tuple[float, ...]
+    average: RandomizedResponse = field(init=False, repr=False, compare=False)
+
+    def __init__(self, responses: Sequence[RandomizedResponse], shares: Sequence[float] | None = None) -> None:
+        each: tuple[Any, ...] = tuple(responses) if isinstance(responses, Sequence) else (responses,)
+        for one in each:
+            if type(one) is not RandomizedResponse:
+                raise UserError(f"responses: {abbreviate(one)} is not a RandomizedResponse: give one for each choice")
+        if not each:
+            raise UserError("responses is empty: give at least one RandomizedResponse")
+        parts = _validation.check_parts_of_one(
+            "shares", [1.0 / len(each)] * len(each) if shares is None else shares, len(each), "response"
+        )
+        object.__setattr__(self, "responses", each)
+        object.__setattr__(self, "shares", tuple(parts.tolist()))
+        p00, p11 = (
+            math.fsum(share * getattr(one, key) for share, one in zip(self.shares, each, strict=True))
+            for key in ("p00", "p11")
+        )
+        object.__setattr__(self, "average", RandomizedResponse(min(p00, 1.0), min(p11, 1.0)))
+
+    @classmethod
+    def from_epsilons(cls, epsilons: Sequence[float], shares: Sequence[float] | None = None) -> "Population":
+        """Return people who choose between these epsilons.
+
+        Parameters
+        ----------
+        epsilons : sequence of float
+            The epsilons, above 0; infinity reports the reward itself.
+        shares : sequence of float, optional
+            Share of people with each of them. By default they are equally frequent.
+
+        Returns
+        -------
+        Population
+            The population.
+
+        Examples
+        --------
+        >>> len(Population.from_epsilons([0.5, 1.0, 2.0]).responses)
+        3
+
+        """
+        return cls([RandomizedResponse.from_epsilon(epsilon) for epsilon in epsilons], shares)
+
+    @property
+    def increasing(self) -> bool:
+        """Tell whether a higher mean gives a higher feedback mean."""
+        return self.average.increasing
+
+    @property
+    def polyline(self) -> Polyline:
+        """Return the average response as data."""
+        return self.average.polyline
+
+    def draw(self, generator: np.random.Generator) -> RandomizedResponse:
+        """Draw the response of a person.
+
+        Parameters
+        ----------
+        generator : numpy.random.Generator
+            Source of random numbers.
+
+        Returns
+        -------
+        RandomizedResponse
+            The response.
+
+        """
+        place = int(np.searchsorted(np.cumsum(self.shares), generator.random(), side="right"))
+        return self.responses[min(place, len(self.responses) - 1)]
+
+    def __call__(self, mean: float) -> float:
+        """Return the mean feedback for a mean reward.
+
+        Parameters
+        ----------
+        mean : float
+            Mean reward.
+
+        Returns
+        -------
+        float
+            Mean feedback of a random person.
+
+        """
+        return self.average(mean)
+
+    def inverse(self, feedback_mean: float) -> float:
+        """Return the mean reward for a mean feedback.
+
+        Parameters
+        ----------
+        feedback_mean : float
+            Mean feedback.
+
+        Returns
+        -------
+        float
+            Mean reward. It is not clipped to [0, 1].
+
+        """
+        return self.average.inverse(feedback_mean)
 
 
 ROUNDINGS = 4.0  # units of the last digit by which equal values of g may differ

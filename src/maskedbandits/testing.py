@@ -5,6 +5,8 @@ The contract is what simulations, experiments and live use rely on:
 - ``choose()`` returns an arm, and ``observe(arm, feedback)`` accepts reports of 0 and 1 for any arm at any time;
 - all randomness comes from the generator, and all state is in the object, so that a seed repeats a run;
 - late and lost reports are survived, and no arm is left out;
+- if there is ``observe_many(arms, feedbacks)``, it is ``observe`` for each report;
+- if ``observe`` takes ``corruption``, the mask of one report, it is used, and the arm's own mask changes nothing;
 - of a compiled policy also: a choice teaches nothing, copies and saved policies continue alike, and machine code plays
   as the same code does in Python.
 """
@@ -29,6 +31,7 @@ from maskedbandits.corruption import Corruption, RandomizedResponse, expand_per_
 from maskedbandits.errors import UserError, WrongValueError, abbreviate, check_int
 from maskedbandits.math import rng
 from maskedbandits.policies import Policy, kernels, kind_of, make_policy
+from maskedbandits.policies.index import report_masks
 from maskedbandits.policies.initial_state import rebuild_state
 from maskedbandits.policies.serialization import load_policy
 from maskedbandits.problems import Problem
@@ -41,6 +44,8 @@ STEPS_PER_ARM = 100  # of a run: in so many steps for each arm, each must have b
 MIN_STEPS = 300
 MANY_ARMS = 40
 MAX_DELAY = 20  # steps
+BATCH = 10  # reports at once
+MASK_EPSILON = 4.0
 LOST_SHARE = 0.5
 SEED = 20
 COMPETENT = 0.7  # a share of the best arm with which a policy has learned for sure
@@ -123,11 +128,13 @@ def check_policy(
         raise WrongValueError("policy", policy, wanted)
     check_randomness(subject, arms)
     check_reports(subject, arms, explores=explores)
+    check_masks(subject, arms)
     check_numbers_of_arms(subject, arms)
     if isinstance(subject, CompiledSubject):
         check_learned_state(subject, arms)
         check_copies(subject)
         check_machine_code(subject, arms)
+    check_batches(subject, arms)  # with machine code, so it comes last
 
 
 def refuse_parameters(parameters: dict[str, Any]) -> None:
@@ -156,6 +163,11 @@ class PlainSubject:
         """Whether it can be built for any number of arms."""
         return "arms" in external.list_parameters(self.factory)
 
+    @property
+    def takes_masks(self) -> bool:
+        """Whether it takes the mask of a single report."""
+        return "corruption" in external.list_parameters(self.build(1, SEED).observe, first=0)
+
     def build(self, arms: int, seed: int) -> ExternalPolicy:
         """Return a fresh policy."""
         problem = Problem([[0.5] * arms], [0], count_steps(arms), fit_corruption(self.corruption, arms))
@@ -173,7 +185,8 @@ class InterpretedPolicy:
     def __init__(self, state: Any) -> None:
         self.state = state
         self._choose, self._observe = interpret(kernels.next_arm), interpret(kernels.observe_live)
-        self._wait = interpret(kernels.wait_live)
+        self._wait, self._observe_masked = interpret(kernels.wait_live), interpret(kernels.observe_masked_live)
+        self._is_the_arms = interpret(report_masks.is_the_arms)
 
     def choose(self) -> int:
         """Return the arm to pull next, whose report is pending from now on."""
@@ -182,9 +195,16 @@ class InterpretedPolicy:
             self._wait(self.state, arm, 1)
         return arm
 
-    def observe(self, arm: int, feedback: float) -> None:
-        """Take in a report."""
-        self._observe(self.state, arm, float(feedback))
+    def observe(self, arm: int, feedback: float, corruption: Corruption | None = None) -> None:
+        """Take in a report, with its own mask if it has one."""
+        masks = report_masks.read_masks([corruption], 1) if corruption is not None else None
+        if masks is None:
+            self._observe(self.state, arm, float(feedback))
+            return
+        arms, feedbacks = np.array([arm]), np.array([float(feedback)])
+        if self._is_the_arms(self.state, arm, 0, masks.lines, 1.0):
+            masks.indices[0] = report_masks.ARMS_OWN
+        self._observe_masked(self.state, arms, feedbacks, masks.indices, masks.lines, 1.0)
 
 
 @dataclass(frozen=True)
@@ -194,6 +214,13 @@ class CompiledSubject:
     policy: Policy
     corruption: Corruption | Sequence[Corruption]
     takes_arms = True
+
+    @property
+    def takes_masks(self) -> bool:
+        """Whether it takes the mask of a single report, in code of its own."""
+        kind = self.policy.kind
+        is_in_its_code = kind.is_own and not kind.on_axes and kind.takes_masks
+        return is_in_its_code and kind.sees_corruption and self.policy.contamination == 0.0
 
     @property
     def name(self) -> str:
@@ -418,6 +445,70 @@ def share_of_best(plays: list[int], arms: int) -> float:
     """Return the share of the best arm in the second half of a run; 0 with a single arm."""
     half = plays[len(plays) // 2 :]
     return half.count(arms - 1) / len(half) if arms > 1 else 0.0
+
+
+def check_batches(subject: Subject, arms: int) -> None:
+    """Check that many reports at once teach what they teach one by one."""
+    one, many = (
+        subject.build_live(arms, SEED) if isinstance(subject, CompiledSubject) else subject.build(arms, SEED)
+        for _ in range(2)
+    )
+    observe_many = getattr(many, "observe_many", None)
+    if not callable(observe_many):
+        return
+    run, other = (Run(subject.name, arms, subject.corruption) for _ in range(2))
+    for _ in range(count_steps(arms) // BATCH):
+        chosen = [run.choose(one) for _ in range(BATCH)]
+        if [other.choose(many) for _ in range(BATCH)] != chosen:
+            raise PolicyContractError(
+                f"{subject.name}: observe_many leads to other choices than observe for each report: treat reports in "
+                "their order, and leave none out"
+            )
+        feedbacks = [float(run.world.random() < run.means[arm]) for arm in chosen]
+        with describe_failures(f"{subject.name}: observe_many({abbreviate(chosen)}, ...)"):
+            observe_many(list(chosen), feedbacks)
+        for arm, feedback in zip(chosen, feedbacks, strict=True):
+            one.observe(arm, feedback)
+
+
+def check_masks(subject: Subject, arms: int) -> None:
+    """Check that masks of single reports are used, if the policy takes them."""
+    own = expand_per_arm(fit_corruption(subject.corruption, arms), arms)
+    if not subject.takes_masks or not all(isinstance(mask, RandomizedResponse) for mask in own):
+        return
+    plain = play_masked(subject, arms, lambda arm, draw: None)
+    if play_masked(subject, arms, lambda arm, draw: own[arm]) != plain:
+        raise PolicyContractError(
+            f"{subject.name}: a report with the arm's own mask as its corruption leads to other choices: treat it as "
+            "one without"
+        )
+    truth = RandomizedResponse.from_epsilon(MASK_EPSILON)
+    opposite = RandomizedResponse(1.0 - truth.p00, 1.0 - truth.p11)
+    mixed = play_masked(subject, arms, lambda arm, draw: truth if draw < 0.5 else opposite)
+    if share_of_best(plain, arms) >= COMPETENT and share_of_best(mixed, arms) < FORGETFUL * share_of_best(plain, arms):
+        raise PolicyContractError(
+            f"{subject.name}: does not learn from reports whose masks differ: use corruption.p00 and corruption.p11 of "
+            "each report"
+        )
+
+
+def play_masked(subject: Subject, arms: int, choose_mask: Callable[[int, float], Corruption | None]) -> list[int]:
+    """Play a run whose reports have masks of their own, or None for the arm's; return the arms."""
+    policy: Any = subject.build(arms, SEED)
+    run = Run(subject.name, arms, subject.corruption)
+    own, chosen = expand_per_arm(fit_corruption(subject.corruption, arms), arms), []
+    for _ in range(count_steps(arms)):
+        arm = run.choose(policy)
+        mask = choose_mask(arm, float(run.world.random()))
+        mean = (mask or own[arm])(0.95 if arm == arms - 1 else 0.05)
+        feedback = float(run.world.random() < mean)
+        with describe_failures(f"{subject.name}: observe({arm}, {feedback:g}, corruption={mask})"):
+            if mask is None:
+                policy.observe(arm, feedback)
+            else:
+                policy.observe(arm, feedback, corruption=mask)
+        chosen.append(arm)
+    return chosen
 
 
 def check_numbers_of_arms(subject: Subject, arms: int) -> None:

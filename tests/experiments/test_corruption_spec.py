@@ -12,7 +12,7 @@ import pytest
 
 from maskedbandits import GaussianNoise, LaplaceNoise, RandomizedResponse, experiments, make_policy, report, simulate
 from maskedbandits.errors import UserError
-from maskedbandits.experiments import Experiment, corruption_spec, results
+from maskedbandits.experiments import ExperimentConfig, corruption_spec, results
 from maskedbandits.experiments.cache_key import build_specs
 from maskedbandits.experiments.progress_bar import SilentWatcher
 from maskedbandits.problems import Beta, Gaussian
@@ -25,7 +25,7 @@ GAUSSIAN = "noise = { gaussian = 0 }\nrewards = { gaussian = 0.1 }"
 
 def loaded(
     folder: Path, mask: str, top: str = "epsilons = [1, inf]\n", problem: str = PROBLEM, policies: str = POLICIES
-) -> Experiment:
+) -> ExperimentConfig:
     path = folder / "x.toml"
     path.write_text(f"runs = 4\nseed = 3\n{top}[[problems]]\n{problem}{mask}\n{policies}", encoding="utf-8")
     return experiments.load(path)

@@ -8,14 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maskedbandits.experiments.cache_key import build_specs
-from maskedbandits.experiments.config import Experiment, load
+from maskedbandits.experiments.config import ExperimentConfig, load
 from trials import examples
 
 PROBLEM = '[[problems]]\ngenerator = "random-segments"\narms = 2\nsegments = 2\n'
 POLICIES = '[[policies]]\nname = "auto"\n[[policies]]\nname = "sw-klucb-cf"\nlabel = "SW"\n'
 
 
-def loaded(folder: Path, text: str) -> Experiment:
+def loaded(folder: Path, text: str) -> ExperimentConfig:
     (folder / "a.toml").write_text("epsilons = [1, 2]\n" + text, encoding="utf-8")
     return load(folder / "a.toml")
 

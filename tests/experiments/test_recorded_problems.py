@@ -30,7 +30,7 @@ best = "fixed"
 INDEX = '[[policies]]\nname = "klucb-cf"\n'  # compiling it for logs takes long
 
 
-def loaded(folder: Path, problem: str, policies: str = POLICIES) -> experiments.Experiment:
+def loaded(folder: Path, problem: str, policies: str = POLICIES) -> experiments.ExperimentConfig:
     (folder / "rounds.csv").write_text(ROUNDS, encoding="utf-8")
     (folder / "log.csv").write_text(LOG, encoding="utf-8")
     (folder / "one.csv").write_text("tea,cake\n1,0\n", encoding="utf-8")
@@ -80,7 +80,7 @@ def test_log_is_played_and_loaded_again(tmp_path: Path, policies: str) -> None:
         assert 0 < other.outcome.pulls.sum(axis=1).max() <= 20
 
 
-def swapped(folder: Path, policies: str) -> experiments.Experiment:
+def swapped(folder: Path, policies: str) -> experiments.ExperimentConfig:
     """Load a log of 360 rows: one of three arms is best, and after the middle another."""
     rng = np.random.default_rng(4)
     arms, chances = rng.integers(0, 3, 360), rng.random(360)

@@ -97,3 +97,12 @@ def test_progress_covers_all_policies() -> None:
 def test_wrong_policies_are_refused(policies: Any, given: dict[str, Any], complaint: str) -> None:
     with pytest.raises(UserError, match=complaint):
         compare(PROBLEM, policies, runs=1, **given)
+
+
+def test_dataset_has_an_axis_of_policies() -> None:
+    pytest.importorskip("xarray")
+    compared = compare(PROBLEM, ["oracle", FirstArm], runs=3, checkpoints=4)
+    dataset = compared.to_xarray()
+    assert dict(dataset.sizes) == {"policy": 2, "run": 3, "time": 4, "arm": 2}
+    chosen = dataset.regret.sel(policy="FirstArm")
+    assert chosen.values.tolist() == compared["FirstArm"].regret.tolist()

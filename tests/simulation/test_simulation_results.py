@@ -129,3 +129,30 @@ def test_numbers_of_a_table_have_equal_digits() -> None:
 
 def test_frames_are_those_of_pandas() -> None:
     assert isinstance(build_result(FIVE).frame("pandas"), pd.DataFrame)
+
+
+def test_dataset_has_the_arrays_by_name() -> None:
+    pytest.importorskip("xarray")
+    result = simulate(PROBLEM, "auto", runs=3, checkpoints=[100, 400], trace=True)
+    dataset = result.to_xarray()
+    assert dict(dataset.sizes) == {"run": 3, "time": 2, "arm": 2}
+    assert dataset.regret.sel(time=400).values.tolist() == result.regret[:, 1].tolist()
+    assert dataset.run_pulls.sel(run=1, time=400).values.tolist() == result.pulls[1].tolist()
+    assert dataset.switches.dims == ("run",)
+    assert dataset.attrs["policy"] == "auto"
+
+
+def test_dataset_of_groups_has_their_axis() -> None:
+    pytest.importorskip("xarray")
+    problem = ContextualProblem([[0.9, 0.1], [0.2, 0.8]], [0], 200)
+    result = simulate(problem, make_contextual("auto", groups=2, arms=2, epsilon=2.0), runs=2, checkpoints=4)
+    dataset = result.to_xarray()
+    assert dataset.pulls.dims == ("run", "group", "arm")
+    assert dataset.group_regret.dims == ("run", "time", "group")
+    assert "switches" not in dataset
+
+
+def test_dataset_without_xarray_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("maskedbandits._util.extras.list_missing", lambda modules: list(modules))
+    with pytest.raises(UserError, match="pip install xarray"):
+        build_result(FIVE).to_xarray()

@@ -24,6 +24,13 @@ def find_library(library: str | None) -> str:
     return installed[0]
 
 
+def import_xarray() -> Any:
+    """Import xarray, or say in one line how to install it."""
+    if extras.list_missing(["xarray"]):
+        raise UserError("a labelled dataset needs xarray: pip install xarray")
+    return importlib.import_module("xarray")
+
+
 def build_frame(table: Mapping[str, NDArray[Any]], library: str | None, nullable: Sequence[str] = ()) -> Any:
     """Return columns as a data frame; in polars, NaN in a ``nullable`` column is null."""
     name = find_library(library)

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     show_default="1,000,000; with --groups 10,000",
     help="Reports for each input; with --retries, decisions. An input is a bit, or a group and a reward.",
 )
-@click.option("--command", help="Program to audit, run without a shell.  [default: the built-in randomiser]")
+@click.option("--command", show_default="the built-in randomiser", help="Program to audit, run without a shell.")
 @click.option("--groups", type=WholeNumber(1, 64), help="Audit answers to group queries with so many private groups.")
 @click.option(
     "--answers",

@@ -53,7 +53,7 @@ class Numbers(click.ParamType[list[float]]):
     help="Mean rewards of the arms, such as 0.9,0.4. Repeat for each segment.",
 )
 @click.option(
-    "--starts", type=Numbers(int), help="First steps of the segments, such as 0,5000.  [default: equal lengths]"
+    "--starts", type=Numbers(int), show_default="equal lengths", help="First steps of the segments, such as 0,5000."
 )
 @click.option("--epsilon", type=float, multiple=True, help="Epsilon of a report, or inf. May be repeated.")
 @click.option("--window", type=WholeNumber(1, 2**53), help="Your own window, compared with the others.")

@@ -39,7 +39,7 @@ def key() -> None:
     type=click.Choice(ROLES),
     help="device: decide and report; read: view everything; admin: view and change everything.",
 )
-@click.option("--name", help="Name of the key.  [default: random letters]")
+@click.option("--name", show_default="random letters", help="Name of the key.")
 @store_options
 @json_option
 def create(role: str, name: str | None, storage: StoreOptions, json_wanted: bool) -> None:

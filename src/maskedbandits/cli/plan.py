@@ -59,7 +59,8 @@ PROMPTS = {
     "--epsilon",
     type=float,
     multiple=True,
-    help="Epsilon of a report. May be repeated. No privacy is always added.  [default: 0.5, 1, 2, 4]",
+    show_default="0.5, 1, 2, 4",
+    help="Epsilon of a report. May be repeated. No privacy is always added.",
 )
 @click.option("--policy", default="auto", show_default=True, help="Policy that chooses.")
 @click.option(
@@ -69,7 +70,7 @@ PROMPTS = {
     show_default=True,
     help="Share of the gain from learning that privacy may cost.",
 )
-@click.option("--worlds", type=int, help="Worlds to simulate.  [default: as many as some seconds allow]")
+@click.option("--worlds", type=int, show_default="as many as some seconds allow", help="Worlds to simulate.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the worlds.")
 @click.option(
     "--out",

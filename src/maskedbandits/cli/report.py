@@ -15,8 +15,12 @@ from maskedbandits.cli.verb import Failure, Verb, json_option
 from maskedbandits.errors import UserError, suggest_nearest
 
 if TYPE_CHECKING:
+    from maskedbandits._util.curves import Band
     from maskedbandits.experiments.results import Results
     from maskedbandits.report import ReportFiles
+    from maskedbandits.report.style import FigureOptions
+
+BANDS: dict[str, Band | None] = {"ci": "ci", "quantile": "quantile", "std": "std", "none": None}
 
 
 @click.command(
@@ -32,7 +36,22 @@ if TYPE_CHECKING:
 @click.option("--csv", "as_csv", is_flag=True, help="Write a CSV table instead, a row for each run and checkpoint.")
 @click.option("--parquet", "as_parquet", is_flag=True, help="Write the same as Parquet. Requires pyarrow.")
 @click.option("--latex", "as_latex", is_flag=True, help="Write the final regrets as a LaTeX table instead.")
-@click.option("--out", type=click.Path(path_type=Path), help="File for that table.  [default: standard output]")
+@click.option("--out", type=click.Path(path_type=Path), show_default="standard output", help="File for that table.")
+@click.option(
+    "--band",
+    type=click.Choice(["ci", "quantile", "std", "none"]),
+    default="ci",
+    show_default=True,
+    help="What to shade around regret over time.",
+)
+@click.option("--log", "is_log", is_flag=True, help="Draw regret over time on a logarithmic scale of time.")
+@click.option(
+    "--width",
+    type=click.Choice(["page", "column"]),
+    default="page",
+    show_default=True,
+    help="Width of figures: a page, or a column of a paper.",
+)
 @click.option("--problem", "names", multiple=True, help="Print and draw this problem only. May be repeated.")
 @json_option
 def report(
@@ -41,6 +60,9 @@ def report(
     as_parquet: bool,
     as_latex: bool,
     out: Path | None,
+    band: str,
+    is_log: bool,
+    width: str,
     names: tuple[str, ...],
     json_wanted: bool,
 ) -> None:
@@ -53,6 +75,8 @@ def report(
         raise UserError("--out requires --csv, --parquet or --latex")
     if table_format is not None and json_wanted:
         raise UserError(f"--json and --{table_format} exclude each other: give one of them")
+    if table_format is not None and (band, is_log, width) != ("ci", False, "page"):
+        raise UserError(f"--band, --log and --width are for figures, and --{table_format} draws none: leave them out")
     if table_format is not None and names:
         raise UserError(f"--problem and --{table_format} exclude each other: give one of them")
     extras.require("report")
@@ -63,7 +87,10 @@ def report(
         raise UserError(f"{folder}: no cell is finished yet; continue with: {results.manifest.command}")
     if table_format is None:
         check_problems(names, results)
-        show(results, folder, json_wanted, names)
+        from maskedbandits.report.style import FigureOptions
+
+        chosen = FigureOptions(BANDS[band], is_log=is_log, is_column=width == "column")
+        show(results, folder, json_wanted, names, chosen)
     else:
         write_table(results, table_format, out)
 
@@ -115,7 +142,13 @@ def choose_writer(results: Results, table_format: str) -> Callable[[IO[bytes]], 
     return lambda stream: dataframe.write_csv(results.cells, stream)
 
 
-def show(results: Results, folder: Path, json_wanted: bool, problems: Sequence[str] = ()) -> None:
+def show(
+    results: Results,
+    folder: Path,
+    json_wanted: bool,
+    problems: Sequence[str] = (),
+    options: FigureOptions | None = None,
+) -> None:
     """Print the table or the JSON document, and write the figures and the page, of these problems or of all.
 
     The table comes first, because drawing may fail.
@@ -125,7 +158,7 @@ def show(results: Results, folder: Path, json_wanted: bool, problems: Sequence[s
     if not json_wanted:
         print_tables(results, problems)
     try:
-        report = draw_report(results, folder, problems)
+        report = draw_report(results, folder, problems, options)
     except Failure:
         if json_wanted:
             echo_json({**to_json(results), "page": None, "figures": []})
@@ -173,11 +206,11 @@ def describe_unfinished(results: Results) -> str:
     )
 
 
-def draw_report(results: Results, folder: Path, problems: Sequence[str]) -> ReportFiles:
+def draw_report(results: Results, folder: Path, problems: Sequence[str], options: FigureOptions | None) -> ReportFiles:
     """Write figures and the page; an error says that the cells are not lost."""
-    from maskedbandits.report import write_report
+    from maskedbandits.report import style, write_report
 
     if sys.stderr.isatty():
         click.echo("Drawing the figures and the page ...", err=True)  # it takes some seconds
     with translate_drawing_errors(f"the cells are saved in {folder}: `maskedbandits report {folder}` draws them again"):
-        return write_report(results, folder, problems)
+        return write_report(results, folder, problems, options or style.USUAL)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
-import shlex
 import signal
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,7 +29,8 @@ if TYPE_CHECKING:
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
-    help="Folder for the results.  [default: results/<name of FILE>]",
+    show_default="results/<name of FILE>",
+    help="Folder for the results.",
 )
 @click.option("--runs", type=WholeNumber(1, 2**53), help="Runs of each policy. Overrides the file.")
 @click.option("--seed", type=WholeNumber(0, 2**53), help="Seed. Overrides the file.")
@@ -43,8 +42,8 @@ if TYPE_CHECKING:
     show_default=True,
     help="Where to run. The results do not depend on it.",
 )
-@click.option("--workers", type=WholeNumber(1, 2**16), help="Processes to use.  [default: one for each core]")
-@click.option("--address", help="Address of a Ray cluster.  [default: start Ray on this machine]")
+@click.option("--workers", type=WholeNumber(1, 2**16), show_default="one for each core", help="Processes to use.")
+@click.option("--address", show_default="start Ray on this machine", help="Address of a Ray cluster.")
 @click.option("--fresh", is_flag=True, help="Run all cells again, finished ones too.")
 @click.option("--no-progress", is_flag=True, help="Show no progress.")
 @json_option
@@ -70,6 +69,7 @@ def run(
     from maskedbandits import experiments
     from maskedbandits._util.signals import catch_signals
     from maskedbandits.experiments import backends
+    from maskedbandits.experiments.experiment import format_command, path_to_text
     from maskedbandits.experiments.progress_bar import choose_watcher
 
     workers_backend = backends.open_backend(backend, threads=threads, workers=workers, address=address)
@@ -102,17 +102,3 @@ def interruption(number: int, saved: str) -> Interrupted:
     """Return the error for a signal: which one, how many cells are saved, and how to continue."""
     cause = "interrupted" if number == signal.SIGINT else f"ended by {signal.Signals(number).name}"
     return Interrupted(f"{cause}: {saved}; the same command continues from there", 128 + number)
-
-
-def format_command(file: Path, out: Path | None, runs: int | None, seed: int | None) -> str:
-    """Return the command that makes the same results again."""
-    parts = ["maskedbandits", "run", path_to_text(file)]
-    for option, value in (("--out", out), ("--runs", runs), ("--seed", seed)):
-        if value is not None:
-            parts += [option, path_to_text(value) if isinstance(value, Path) else str(value)]
-    return shlex.join(parts)
-
-
-def path_to_text(path: Path) -> str:
-    """Return a path as text; bytes that the locale could not decode are decoded as UTF-8."""
-    return os.fsencode(path).decode("utf-8", "replace")

@@ -30,7 +30,8 @@ def store_options(verb: Callable[..., None]) -> Callable[..., None]:
     @click.option(
         "--storage",
         metavar="URL",
-        help="Database of the service.  [default: MASKEDBANDITS_STORAGE, or sqlite:///bandits.db]",
+        show_default="MASKEDBANDITS_STORAGE, or sqlite:///bandits.db",
+        help="Database of the service.",
     )
     @click.option(
         "--config", type=click.Path(path_type=Path), help="TOML file of the service, which names the storage."

@@ -204,6 +204,6 @@ def compile_groups(kind: Kind) -> None:
         get_entries(layout, title, ".groups").load()
     times, zeros = np.zeros(1, dtype=np.int64), np.zeros(1)
     world = World(times, np.zeros((1, 1)), np.zeros((1, 1)), np.zeros((1, 1), dtype=np.bool_))
-    tally = Tally(times, zeros, zeros, times, times, times, times[None, :])
+    tally = Tally(times, zeros, zeros, times, times, times, times[None, :], times)
     groups = Groups(zeros, times, zeros, zeros[None, :])
     get_entries(layout, title).compile_simulator(advance_groups, world, times, tally, 0, groups, NO_LEVELS)

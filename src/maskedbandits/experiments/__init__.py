@@ -3,19 +3,19 @@
 import importlib
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["Condition", "Experiment", "Task", "load", "run"]
+__all__ = ["Condition", "ExperimentConfig", "Task", "load", "run"]
 
 # Names are imported when they are first used, because reading results needs no policies.
 _MODULES = {
     "Condition": "problem_spec",
-    "Experiment": "config",
+    "ExperimentConfig": "config",
     "Task": "policy_spec",
     "load": "config",
     "run": "runner",
 }
 
 if TYPE_CHECKING:
-    from maskedbandits.experiments.config import Experiment as Experiment
+    from maskedbandits.experiments.config import ExperimentConfig as ExperimentConfig
     from maskedbandits.experiments.config import load as load
     from maskedbandits.experiments.policy_spec import Task as Task
     from maskedbandits.experiments.problem_spec import Condition as Condition

@@ -23,7 +23,7 @@ from maskedbandits._numba import cache
 from maskedbandits._util.cached_property import lockfree_cached_property
 from maskedbandits.experiments import corruption_spec
 from maskedbandits.experiments.canonical_json import encode_canonical, hash_text, to_plain
-from maskedbandits.experiments.config import Experiment
+from maskedbandits.experiments.config import ExperimentConfig
 from maskedbandits.experiments.policy_spec import Task
 from maskedbandits.experiments.problem_spec import Condition
 from maskedbandits.fingerprint import CELLS, package_key
@@ -76,7 +76,7 @@ def hash_name(facts: Mapping[str, Any]) -> str:
     return hash_text(encode_canonical({key: value for key, value in facts.items() if key not in COUNTS}))
 
 
-def build_specs(experiment: Experiment) -> list[CellSpec]:
+def build_specs(experiment: ExperimentConfig) -> list[CellSpec]:
     """Return the specification of each task; facts of a condition are encoded once."""
     specs: list[CellSpec] = []
     sources = {task.policy: source_of(task) for task in {each.policy: each for each in experiment.tasks}.values()}
@@ -93,7 +93,7 @@ def encode_facts(values: Mapping[str, Any]) -> CellSpec:
     return CellSpec(facts, {key: encode_canonical(value) for key, value in facts.items()})
 
 
-def build_spec(experiment: Experiment, task: Task, shared: CellSpec, source: str) -> CellSpec:
+def build_spec(experiment: ExperimentConfig, task: Task, shared: CellSpec, source: str) -> CellSpec:
     """Return the specification of a task; ``shared`` has the facts of its condition."""
     own = encode_facts({"policy": task.policy, "parameters": task.parameters})
     texts = shared.texts | own.texts

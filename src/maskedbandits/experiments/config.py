@@ -33,7 +33,7 @@ MAX_NUMBERS = 1 << 33  # in all results together, which are held in memory: 64 G
 
 
 @dataclass(frozen=True)
-class Experiment:
+class ExperimentConfig:
     """An experiment as its TOML file describes it.
 
     Parameters
@@ -63,7 +63,7 @@ class Experiment:
     tasks: tuple[Task, ...]
 
 
-def load(path: str | os.PathLike[str], *, runs: int | None = None, seed: int | None = None) -> Experiment:
+def load(path: str | os.PathLike[str], *, runs: int | None = None, seed: int | None = None) -> ExperimentConfig:
     """Read an experiment from a TOML file.
 
     Parameters
@@ -75,7 +75,7 @@ def load(path: str | os.PathLike[str], *, runs: int | None = None, seed: int | N
 
     Returns
     -------
-    Experiment
+    ExperimentConfig
         The experiment, checked.
 
     Raises
@@ -84,17 +84,21 @@ def load(path: str | os.PathLike[str], *, runs: int | None = None, seed: int | N
         If the file cannot be read, or a value in it cannot be used.
 
     """
-    source = read_text(path)
     file = os.fspath(path)
+    return parse(file, read_text(path), title=make_printable(Path(path).stem), runs=runs, seed=seed)
+
+
+def parse(file: str, source: str, *, title: str, runs: int | None = None, seed: int | None = None) -> ExperimentConfig:
+    """Return the experiment in a TOML text; ``file`` names it in errors, ``title`` is its default title."""
     top = TomlTable(file, "", parse_toml(file, source))
     top.check_keys(TOP_KEYS)
     policies = read_policies(top)
     labels = read_labels(policies)
     conditions = read_conditions(top, labels)
-    experiment = Experiment(
+    experiment = ExperimentConfig(
         file=file,
         source=source,
-        title=top.get_text("title", make_printable(Path(path).stem)),
+        title=top.get_text("title", title),
         runs=top.get_int("runs", 100, least=1) if runs is None else check_int("runs", runs, 1, LARGEST),
         seed=top.get_int("seed", 0) if seed is None else check_int("seed", seed, 0, LARGEST),
         checkpoints=read_checkpoints(top, conditions),
@@ -154,7 +158,7 @@ def read_checkpoints(top: TomlTable, conditions: Sequence[Condition]) -> int | l
     return times
 
 
-def check_memory(top: TomlTable, experiment: Experiment) -> None:
+def check_memory(top: TomlTable, experiment: ExperimentConfig) -> None:
     """Raise an error for results that would not fit into memory."""
     checkpoints = experiment.checkpoints
     total = 0

@@ -140,8 +140,16 @@ class BarWatcher(SilentWatcher):
 
     def steps(self, done: int, total: int) -> None:
         """Move the bar."""
-        rate = done / max(time.monotonic() - self.started, 1e-9) / 1e6
-        self.progress.update(self.task, completed=done, total=total, speed=f"{rate:.1f} M steps/s")
+        rate = done / max(time.monotonic() - self.started, 1e-9)
+        self.progress.update(self.task, completed=done, total=total, speed=f"{format_rate(rate)} steps/s")
+
+
+def format_rate(rate: float) -> str:
+    """Return steps a second in a unit in which they do not round to zero."""
+    for size, letter in ((1e6, " M"), (1e3, " k")):
+        if rate >= 0.05 * size:
+            return f"{rate / size:.1f}{letter}"
+    return f"{rate:.0f}"
 
 
 def format_label(label: Label) -> str:

@@ -17,9 +17,9 @@ import json
 import math
 import os
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,11 +28,16 @@ from maskedbandits._util.cached_property import lockfree_cached_property
 from maskedbandits._util.files import MAX_DESCRIPTION_BYTES, MAX_HEADER_BYTES, archive, refuse_more, unpacked_sizes
 from maskedbandits._util.files import write_whole as write_whole
 from maskedbandits._util.intervals import mean_half_width
-from maskedbandits.errors import DAMAGED, UserError, abbreviate, check_number
+from maskedbandits.errors import DAMAGED, UserError, abbreviate, check_number, suggest_nearest
 from maskedbandits.experiments import validation
 from maskedbandits.experiments.canonical_json import encode_canonical, to_plain
 from maskedbandits.problems.problem import compute_variation, is_drift
-from maskedbandits.simulation.results import Simulation
+from maskedbandits.simulation.results import Simulation, Summary
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from maskedbandits._util.curves import Band
 
 FORMAT = 1
 MANIFEST_FILE = "results.json"
@@ -41,6 +46,14 @@ ARRAYS, OPTIONAL_ARRAYS = validation.ARRAYS, validation.OPTIONAL_ARRAYS
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+
+
+class CellName(NamedTuple):
+    """The name of a cell in results: problem, epsilon (None for a mask of the problem's own) and policy."""
+
+    problem: str
+    epsilon: float | None
+    policy: str
 
 
 @dataclass(frozen=True)
@@ -68,6 +81,11 @@ class Label:
     epsilon: float | None
     window: str | None = None
     published: float | None = None
+
+    @property
+    def name(self) -> CellName:
+        """Return the name of the cell in results."""
+        return CellName(self.problem, self.epsilon, self.policy)
 
     @property
     def setting(self) -> str:
@@ -273,16 +291,24 @@ class Manifest:
     arms: dict[str, list[str]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Results:
     """The finished cells of an experiment.
 
-    Parameters
+    Attributes
     ----------
-    manifest
+    manifest : Manifest
         The description of the experiment.
-    cells
+    cells : tuple of Cell
         The finished cells, in the order of the manifest's labels.
+
+    Examples
+    --------
+    >>> import maskedbandits as mb
+    >>> problem = mb.Problem([0.9, 0.4], [0], 100, mb.RandomizedResponse(0.9, 0.9))
+    >>> results = mb.Experiment({"easy": problem}, {"best": "oracle", "random": "uniform"}, runs=2).run()
+    >>> results.simulations["easy", None, "best"].regret.shape
+    (2, 100)
 
     """
 
@@ -294,13 +320,125 @@ class Results:
         """Whether every cell is finished."""
         return len(self.cells) == len(self.manifest.labels)
 
+    def __repr__(self) -> str:
+        """Return the table as text."""
+        from maskedbandits.experiments import results_table
+
+        return results_table.format_results(self)
+
+    def _repr_html_(self) -> str:
+        from maskedbandits.experiments import results_table
+
+        return results_table.render_results(self)
+
+    @property
+    def simulations(self) -> dict[CellName, Simulation]:
+        """The numbers of each cell as a `Simulation`, by problem, epsilon and policy."""
+        return {cell.label.name: cell.outcome.simulation(cell.label.policy) for cell in self.cells}
+
+    def select(self, problem: str | None = None, epsilon: float | None = None, policy: str | None = None) -> Results:
+        """Return some of the cells.
+
+        Parameters
+        ----------
+        problem, policy : str, optional
+            The name of a problem, and of a policy, as in the table.
+        epsilon : float, optional
+            An epsilon.
+
+        Returns
+        -------
+        Results
+            The cells to which all that is given applies.
+
+        Raises
+        ------
+        UserError
+            If there are none.
+
+        Examples
+        --------
+        >>> import maskedbandits as mb
+        >>> problem = mb.Problem([0.9, 0.4], [0], 100, mb.RandomizedResponse(0.9, 0.9))
+        >>> results = mb.Experiment(problem, ["oracle", "uniform"], epsilons=[1, 2], runs=2).run()
+        >>> len(results.select(epsilon=1, policy="oracle").cells)
+        1
+
+        """
+        labels = self.manifest.labels
+        for key, value in (("problem", problem), ("epsilon", epsilon), ("policy", policy)):
+            if value is not None:
+                known = dict.fromkeys(getattr(label.name, key) for label in labels)
+                labels = tuple(label for label in labels if getattr(label.name, key) == value)
+                if not labels:
+                    raise UserError(f"no cell has {key} {value!r}{suggest_nearest(value, map(str, known))}")
+        return Results(
+            replace(self.manifest, labels=labels), tuple(cell for cell in self.cells if cell.label in labels)
+        )
+
+    def summary(self, level: float = 0.95) -> dict[CellName, Summary]:
+        """Summarise the regret of each cell at the horizon.
+
+        Parameters
+        ----------
+        level : float, default 0.95
+            Level of the confidence intervals.
+
+        Returns
+        -------
+        dict of CellName to Summary
+            Mean, interval, median, 95th percentile and pulls, by problem, epsilon and policy.
+
+        Raises
+        ------
+        UserError
+            If the level is not between 0 and 1.
+
+        """
+        return {name: simulation.summary(level) for name, simulation in self.simulations.items()}
+
+    def plot(self, band: Band | None = "ci", level: float = 0.95, *, log: bool = False) -> Figure:
+        """Plot the mean cumulative regret of all policies, with a panel for each problem and epsilon.
+
+        Parameters
+        ----------
+        band : {"ci", "quantile", "std"} or None, default "ci"
+            What to shade around each mean, as in `Simulation.plot`.
+        level : float, default 0.95
+            Level of the intervals, or the central share of the runs.
+        log : bool, default False
+            Whether time has a logarithmic scale.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+            The figure. ``results.plot().savefig("regret.pdf")`` saves it.
+
+        Raises
+        ------
+        UserError
+            If matplotlib is not installed, a value is out of range, or there are more than 30 panels.
+
+        Examples
+        --------
+        >>> import maskedbandits as mb
+        >>> problem = mb.Problem([0.9, 0.4], [0], 100, mb.RandomizedResponse(0.9, 0.9))
+        >>> results = mb.Experiment({"easy": problem}, "oracle", epsilons=[1, 2], runs=2).run()
+        >>> [axes.get_title() for axes in results.plot().axes]
+        ['easy, ε = 1', 'easy, ε = 2']
+
+        """
+        from maskedbandits.experiments import results_table
+
+        return results_table.plot_results(self, band, level, log=log)
+
     def frame(self, library: str | None = None) -> Any:
         """Return one long table, a row for each run and checkpoint, as a data frame.
 
         Parameters
         ----------
-        library
-            ``"pandas"`` or ``"polars"``; by default the one that is installed, pandas first.
+        library : {"pandas", "polars"}, optional
+            The library of the frame. By default the first that is installed.
 
         Returns
         -------

@@ -15,7 +15,7 @@ from typing import Protocol
 from maskedbandits._numba import cache
 from maskedbandits.experiments.backends import Backend, Threads
 from maskedbandits.experiments.cache_key import CellSpec, build_specs, code_key
-from maskedbandits.experiments.config import Experiment
+from maskedbandits.experiments.config import ExperimentConfig
 from maskedbandits.experiments.policy_spec import Task
 from maskedbandits.experiments.results import (
     Cell,
@@ -80,7 +80,7 @@ class Watcher(Protocol):
         """Take a cell that is finished and saved."""
 
 
-def build_manifest(experiment: Experiment, specs: Sequence[CellSpec], command: str) -> Manifest:
+def build_manifest(experiment: ExperimentConfig, specs: Sequence[CellSpec], command: str) -> Manifest:
     """Return the manifest of an experiment."""
     labels = tuple(
         Label(
@@ -106,7 +106,7 @@ def build_manifest(experiment: Experiment, specs: Sequence[CellSpec], command: s
 
 
 def run(
-    experiment: Experiment,
+    experiment: ExperimentConfig,
     folder: Path,
     watcher: Watcher,
     *,
@@ -187,7 +187,7 @@ def run(
 
 
 def build_units(
-    experiment: Experiment, number: int, spec: CellSpec, parts: dict[int, Simulation], code: str
+    experiment: ExperimentConfig, number: int, spec: CellSpec, parts: dict[int, Simulation], code: str
 ) -> list[WorkUnit]:
     """Return units with all runs of a cell that are not stored."""
     seed, checkpoints = spec.facts["seed"], spec.facts["checkpoints"]

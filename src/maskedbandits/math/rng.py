@@ -76,6 +76,13 @@ word = inlined(word, plain=plain_word)
 
 
 @inlined
+def begin_sequence(out: Words, words: Words) -> None:
+    """Write the state of another sequence to ``out``; it takes three draws, however many that sequence takes."""
+    out[0], out[1], out[2] = word(words), word(words), word(words)
+    out[3] = _ONE
+
+
+@inlined
 def uniform(words: Words) -> float:
     """Draw from [0, 1)."""
     return float(word(words) >> _11) * _WHOLE

@@ -38,7 +38,12 @@ class Tally(NamedTuple):
     suboptimal_pulls: Ints  # (K,)
     recent: Ints  # (K,) pulls that are not in the regret yet
     pulls_over_time: NDArray[np.int64]  # (C, K) pulls up to each checkpoint, summed over the runs that share the array
+    switches: (
+        Ints  # (2,) switches of arms, or NONE_YET before the first pull; and the last arm. ``advance`` counts none
+    )
 
+
+NONE_YET = -1
 
 # Functions that a policy may define. These are the defaults.
 
@@ -253,6 +258,14 @@ def settle_regret(
         for arm in range(tally.pulls.size):
             tally.pulls_over_time[following, arm] += tally.pulls[arm]
     return segment + int(changed), following + int(checked)
+
+
+@inlined
+def count_switch(tally: Tally, arm: int) -> None:
+    """Count a switch if an arm is not that of the pull before."""
+    if tally.switches[1] != arm:
+        tally.switches[0] += 1
+        tally.switches[1] = arm
 
 
 @compiled

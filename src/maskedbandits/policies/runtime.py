@@ -236,7 +236,7 @@ def compile_all(layout: Layout, title: str) -> None:
             get_entries(layout, title, part).load()
         times, zeros = np.zeros(1, dtype=np.int64), np.zeros(1)
         world = kernels.World(times, np.zeros((1, 1)), np.zeros((1, 1)), np.zeros((1, 1), dtype=np.bool_))
-        tally = kernels.Tally(times, zeros, zeros, times, times, times, times[None, :])
+        tally = kernels.Tally(times, zeros, zeros, times, times, times, times[None, :], times)
         found.compile_simulator(kernels.advance, world, times, tally, 0)
 
 

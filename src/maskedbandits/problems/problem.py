@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from maskedbandits import _validation
-from maskedbandits.corruption import IDENTITY, Corruption, RandomizedResponse, expand_per_arm
+from maskedbandits.corruption import IDENTITY, Corruption, Population, RandomizedResponse, expand_per_arm
 from maskedbandits.errors import LARGEST, UserError, abbreviate, check_int, check_number
 from maskedbandits.noise import Noise, Spread, compute_spread
 from maskedbandits.problems.rewards import Gaussian, Rewards, check_rewards
@@ -215,6 +215,12 @@ class Problem:
     def is_noisy(self) -> bool:
         """Whether feedback is a reward with additive noise instead of a bit."""
         return any(isinstance(one, Noise) for one in self.corruption)
+
+    @property
+    def population(self) -> Population | None:
+        """People who choose their own masks; None if all reports of an arm have the same."""
+        first = self.corruption[0]
+        return first if isinstance(first, Population) else None
 
     @property
     def spread(self) -> Spread | None:
@@ -425,6 +431,9 @@ def _check_rewards_fit(each: Sequence[Corruption], rewards: Rewards, liars: floa
             f"rewards = {rewards}: they cannot be masked as bits; give GaussianNoise or LaplaceNoise as corruption, "
             "GaussianNoise(0) to show them as they are"
         )
+    people = [one for one in each if isinstance(one, Population)]
+    if people and (len(people) < len(each) or any(one != people[0] for one in people) or liars > 0.0):
+        raise UserError("corruption: a Population masks the reports of all arms, and has no liars; give it alone")
     if liars > 0.0 and any(noisy):
         raise UserError("liars: under noise a report may be any number, and a lie, too; leave them out")
 

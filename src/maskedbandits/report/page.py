@@ -54,7 +54,9 @@ class ReportFiles:
     missing: int = 0
 
 
-def write_report(results: Results, folder: Path, problems: Collection[str] = ()) -> ReportFiles:
+def write_report(
+    results: Results, folder: Path, problems: Collection[str] = (), options: style.FigureOptions = style.USUAL
+) -> ReportFiles:
     """Write the page and the figures of results; the same results give the same bytes.
 
     Parameters
@@ -65,6 +67,8 @@ def write_report(results: Results, folder: Path, problems: Collection[str] = ())
         The folder to write to.
     problems
         The problems to draw. By default all, or none if there are too many: a figure takes longer than many a cell.
+    options
+        How the reader wants figures.
 
     Returns
     -------
@@ -84,8 +88,9 @@ def write_report(results: Results, folder: Path, problems: Collection[str] = ())
             is_drawn = draws_all or problem in problems
             missing += not is_drawn
             names = results.manifest.arms.get(problem, ())
-            for plot in build_plots(prefix, problem, groups, looks, names) if is_drawn else ():
-                paths += save_figure(plot, target)
+            for plot in build_plots(prefix, problem, groups, looks, names, options) if is_drawn else ():
+                with style.use_style(options):
+                    paths += save_figure(plot, target)
                 figures.append(figure_html(plot, looks))
                 panels += plot.panels
             sections.append(section_html(problem, groups, figures, is_only=len(grouped) == 1))

@@ -13,6 +13,7 @@ import math
 import unicodedata
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -28,13 +29,14 @@ from matplotlib.text import Text
 
 from maskedbandits._util import safe_text
 from maskedbandits._util.curves import COLOURS as COLOURS
-from maskedbandits._util.curves import Look, get_look, place_markers
+from maskedbandits._util.curves import Band, Look, get_look, place_markers
 from maskedbandits.experiments.results import Cell
 
 FONT = "DejaVu Sans"  # comes with matplotlib, so figures look the same on every machine
 # The colours on a dark background: lighter, with white for black.
 DARK_COLOURS = ("#3d93d6", "#f07f33", "#25b98c", "#e09cc4", "#9ad8fa", "#f2b632", "#f0f0f0")
 INK, PALE, GRID = "#222222", "#8a8a8a", "#e6e6e6"
+DARK_INKS = {INK: "#e8e8e8", GRID: "#3a3a3a", "#ffffff": "#16181c", "#666666": "#a8a8a8"}
 STYLE: dict[str, Any] = {
     "font.family": FONT,
     "font.size": 10.5,
@@ -70,15 +72,60 @@ MISSING_GLYPH = "□"
 MAX_CHARACTERS = 300  # longer texts fit in no figure
 
 
+COLUMN_INCHES = 3.4  # the width of a column of a paper
+COLUMN_STYLE: dict[str, Any] = {
+    "font.size": 7.5,
+    "axes.titlesize": 8.0,
+    "lines.linewidth": 1.3,
+    "lines.markersize": 3.5,
+}
+TITLE_SIZE = 13 / 10.5  # of the title above the panels, in sizes of other texts
+
 Looks = dict[str, Look]
 
 
+@dataclass(frozen=True)
+class FigureOptions:
+    """How a reader wants figures.
+
+    Parameters
+    ----------
+    band
+        What to shade around the mean regret over time.
+    is_log
+        Whether time has a logarithmic scale.
+    is_column
+        Whether figures fit a column of a paper.
+
+    """
+
+    band: Band | None = "ci"
+    is_log: bool = False
+    is_column: bool = False
+
+    def count_columns(self, panels: int, most: int = MAX_COLUMNS) -> int:
+        """Return the number of panels side by side."""
+        return 1 if self.is_column else min(panels, most)
+
+    def choose_width(self, width: float) -> float:
+        """Return the width of a figure in inches, which is usually this."""
+        return COLUMN_INCHES if self.is_column else width
+
+    def choose_size(self, width: float, height: float) -> tuple[float, float]:
+        """Return the size of a figure with one panel in inches, which is usually this."""
+        return (COLUMN_INCHES, COLUMN_INCHES * height / width) if self.is_column else (width, height)
+
+
+USUAL = FigureOptions()
+
+
 @contextmanager
-def use_style() -> Iterator[None]:
+def use_style(options: FigureOptions = USUAL) -> Iterator[None]:
     """Draw with the settings of this module alone, and restore the reader's own."""
     with mpl.rc_context():
         mpl.rcdefaults()
-        mpl.rcParams.update(STYLE)  # type: ignore[arg-type]  # the stubs want literal keys
+        settings = {**STYLE, **(COLUMN_STYLE if options.is_column else {})}
+        mpl.rcParams.update(settings)  # type: ignore[arg-type]  # the stubs want literal keys
         yield
 
 
@@ -120,7 +167,7 @@ def legend_entries(policies: Sequence[str], looks: Looks) -> tuple[list[Artist],
 
 def add_legend(figure: Figure, title: str, handles: Sequence[Artist], labels: Sequence[str]) -> None:
     """Put title and legend above the panels, where they cover no curve, and lay out the figure."""
-    small, large = FontProperties(), FontProperties(size=13, weight="bold")
+    small, large = FontProperties(), FontProperties(size=TITLE_SIZE * mpl.rcParams["font.size"], weight="bold")
     width = figure.get_figwidth() - MARGIN_INCHES
     names = make_distinct([fit_text(name, width - LEGEND_HANDLE_INCHES, small) for name in labels])
     columns = count_legend_columns([measure_inches(name, small) for name in names], width)
@@ -153,7 +200,18 @@ def render(figure: Figure, kind: str) -> bytes:
     """Return a figure as a file of type ``kind``, free of dates and versions."""
     stream = io.BytesIO()
     figure.savefig(stream, format=kind, metadata=FILE_METADATA[kind])
-    return stream.getvalue()
+    return add_dark_variant(stream.getvalue()) if kind == "svg" else stream.getvalue()
+
+
+def add_dark_variant(svg: bytes) -> bytes:
+    """Return an SVG with other colours where the reader prefers dark pages."""
+    rules = [
+        f'[style*="{part}: {light}"] {{ {part}: {dark} !important }}'
+        for light, dark in (*DARK_INKS.items(), *zip(map(str.lower, COLOURS), DARK_COLOURS, strict=True))
+        for part in ("fill", "stroke")
+    ]
+    sheet = "@media screen and (prefers-color-scheme: dark) {\n" + "\n".join(rules) + "\n}\n</style>"
+    return svg.replace(b"</style>", sheet.encode(), 1)
 
 
 @cache

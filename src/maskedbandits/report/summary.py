@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -79,19 +79,32 @@ def find_rivals(group: Sequence[Cell]) -> list[Cell]:
 # Numbers and lists in words
 
 
-def format_number(value: float) -> str:
-    """Return a number with a sensible number of decimals."""
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:,.1f}"
+def count_decimals(values: Iterable[float]) -> int:
+    """Return the number of decimals of all numbers of a column: one, or none if some are 1,000 or more."""
+    return 0 if any(abs(value) >= 1000 for value in values if math.isfinite(value)) else 1
 
 
-def format_interval(mean: float, half_width: float) -> str:
-    """Return a mean with half the width of its interval, if there is one."""
-    return format_number(mean) + ("" if math.isnan(half_width) else f" ± {format_number(half_width)}")
+def count_regret_decimals(cells: Iterable[Cell]) -> int:
+    """Return the number of decimals of the final regrets of these cells."""
+    return count_decimals(float(cell.mean[-1]) for cell in cells)
 
 
-def format_regret(cell: Cell) -> str:
+def format_number(value: float, decimals: int | None = None) -> str:
+    """Return a number with these decimals, by default with those that suit it alone."""
+    return f"{value:,.{count_decimals([value]) if decimals is None else decimals}f}"
+
+
+def format_interval(mean: float, half_width: float, decimals: int | None = None) -> str:
+    """Return a mean with half the width of its interval, if there is one, in the same decimals."""
+    decimals = count_decimals([mean]) if decimals is None else decimals
+    return format_number(mean, decimals) + (
+        "" if math.isnan(half_width) else f" ± {format_number(half_width, decimals)}"
+    )
+
+
+def format_regret(cell: Cell, decimals: int | None = None) -> str:
     """Return the final regret with its 95 % interval."""
-    return format_interval(float(cell.mean[-1]), float(cell.half_width[-1]))
+    return format_interval(float(cell.mean[-1]), float(cell.half_width[-1]), decimals)
 
 
 def format_epsilon(cell: Cell) -> str:

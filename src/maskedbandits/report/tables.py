@@ -55,6 +55,15 @@ def format_ratio(cell: Cell, best: float) -> str:
     return "–" if ratio is None else f"{ratio:.2f}×"
 
 
+def choose_speed_unit(speeds: Sequence[float]) -> Callable[[float], str]:
+    """Return a format for steps a second in the largest unit in which none of them rounds to zero."""
+    slowest = min(speeds, default=0.0)
+    for size, letter in ((1e6, "M"), (1e3, "k")):
+        if slowest >= 0.05 * size:
+            return lambda speed: f"{speed / size:,.1f} {letter}"
+    return lambda speed: f"{speed:,.0f}"
+
+
 def window_size(cell: Cell) -> float | None:
     """Return the window as a number."""
     return None if cell.window is None else float(cell.window)
@@ -76,9 +85,11 @@ def format_published(cell: Cell) -> str:
 
 def list_columns(cells: Sequence[Cell]) -> list[TableColumn]:
     """Return the columns that apply to these cells."""
+    decimals = summary.count_regret_decimals(cells)
+    unit = choose_speed_unit([cell.steps_per_second for cell in cells])
     columns = {
         "regret": TableColumn(
-            "regret, 95 %", lambda cell, _: summary.format_regret(cell), lambda cell, _: float(cell.mean[-1])
+            "regret, 95 %", lambda cell, _: summary.format_regret(cell, decimals), lambda cell, _: float(cell.mean[-1])
         ),
         "best": TableColumn("of best", format_ratio, divide_by_best),
         "published": TableColumn(
@@ -94,7 +105,7 @@ def list_columns(cells: Sequence[Cell]) -> list[TableColumn]:
             "time", lambda cell, _: f"{cell.outcome.seconds:.2f} s", lambda cell, _: cell.outcome.seconds
         ),
         "speed": TableColumn(
-            "steps/s", lambda cell, _: f"{cell.steps_per_second / 1e6:.1f} M", lambda cell, _: cell.steps_per_second
+            "steps/s", lambda cell, _: unit(cell.steps_per_second), lambda cell, _: cell.steps_per_second
         ),
     }
     if all(cell.window is None for cell in cells):
@@ -292,17 +303,18 @@ def escape_latex(text: str) -> str:
     return "".join(LATEX_ESCAPES.get(letter, letter) for letter in text)
 
 
-def latex_number(value: float) -> str:
+def latex_number(value: float, decimals: int | None = None) -> str:
     """Return a number with thin spaces between thousands."""
-    return format_number(value).replace(",", r"\,")
+    return format_number(value, decimals).replace(",", r"\,")
 
 
 def latex_regret(cell: Cell | None, group: Sequence[Cell]) -> str:
     """Return a regret with half the width of its interval, in bold if it is the lowest of its column."""
     if cell is None:
         return "--"
-    half = float(cell.half_width[-1])
-    text = latex_number(float(cell.mean[-1])) + ("" if math.isnan(half) else rf" \pm {latex_number(half)}")
+    half, decimals = float(cell.half_width[-1]), summary.count_regret_decimals(group)
+    interval = "" if math.isnan(half) else rf" \pm {latex_number(half, decimals)}"
+    text = latex_number(float(cell.mean[-1]), decimals) + interval
     return rf"$\mathbf{{{text}}}$" if is_best(cell, group) else f"${text}$"
 
 

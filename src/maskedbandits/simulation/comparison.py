@@ -168,6 +168,25 @@ class Comparison(Mapping[str, Simulation]):
             joined[name] = np.concatenate(parts)
         return frames.build_frame(joined, library)
 
+    def to_xarray(self) -> Any:
+        """Return the arrays of all policies as a labelled dataset of xarray.
+
+        Returns
+        -------
+        xarray.Dataset
+            The dataset of `Simulation.to_xarray` with one more dimension, ``policy``.
+
+        Raises
+        ------
+        UserError
+            If xarray is not installed.
+
+        """
+        xarray = frames.import_xarray()
+        datasets = [result.to_xarray().drop_attrs() for result in self.results.values()]
+        policies = xarray.DataArray(list(self.results), dims="policy", name="policy")
+        return xarray.concat(datasets, dim=policies)
+
     def plot(self, ax: Axes | None = None, band: Band | None = "ci", level: float = 0.95, *, log: bool = False) -> Axes:
         """Plot the mean cumulative regret of all policies against time.
 
@@ -201,6 +220,7 @@ def compare(
     seed: int = 0,
     checkpoints: Any = 100,
     *,
+    paired: bool = False,
     progress: Progress | bool | None = None,
     **options: Any,
 ) -> Comparison:
@@ -219,10 +239,13 @@ def compare(
         Seed of all runs.
     checkpoints : int or array_like, default 100
         Steps at which regret is recorded, or the number of evenly spaced ones.
+    paired : bool, default False
+        Whether the n-th pull of an arm has the same random numbers for all policies. Differences then vary less; the
+        regret of each policy keeps its distribution.
     progress : callable or bool, optional
         As for `simulate`, over all policies together.
     **options
-        Other arguments of `simulate`: ``delay``, ``lost``, ``expire_after``, ``first_run``, ``threads``.
+        Other arguments of `simulate`: ``delay``, ``lost``, ``expire_after``, ``first_run``, ``threads``, ``trace``.
 
     Returns
     -------
@@ -245,12 +268,12 @@ def compare(
     """
     named = _name_policies(policies)
     for key in options:
-        if key not in ("delay", "lost", "expire_after", "first_run", "threads"):
+        if key not in ("delay", "lost", "expire_after", "first_run", "threads", "trace"):
             raise UserError(f"compare has no argument {key!r}: give parameters with their policy, as ('name', {{...}})")
     ready = {}
     for name, (policy, parameters) in named.items():
         ready[name] = prepare_runs(
-            problem, policy, runs, seed, checkpoints, label=name, parameters=parameters, **options
+            problem, policy, runs, seed, checkpoints, label=name, paired=paired, parameters=parameters, **options
         )
     results: dict[str, Simulation] = {}
     for index, (name, play) in enumerate(ready.items()):

@@ -1,5 +1,6 @@
 """Delays of reports in a simulation, and the share that is lost."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -8,7 +9,7 @@ from numpy.typing import NDArray
 
 from maskedbandits.errors import UserError, check_int, check_number
 from maskedbandits.policies.pending import check_expire_after
-from maskedbandits.simulation.kernels import Mail, make_mail
+from maskedbandits.simulation.kernels import Chance, Mail, make_mail
 
 Delays = int | Sequence[int] | tuple[str, float] | None
 MAX_DELAY_STEPS = 1 << 40
@@ -32,9 +33,20 @@ class Delay:
             return int(generator.choice(self.steps))
         return int(generator.geometric(1.0 / (1.0 + self.mean))) - 1
 
-    def make_mail(self, horizon: int, segments: NDArray[np.int64]) -> Mail:
+    def draw_paired(self, generator: np.random.Generator) -> int | None:
+        """Draw the delay of a report from uniform numbers, as the compiled loop does."""
+        if self.lost > 0.0 and generator.random() < self.lost:
+            return None
+        if self.steps.size == 1:
+            return int(self.steps[0])
+        uniform = generator.random()
+        if self.steps.size:
+            return int(self.steps[int(uniform * self.steps.size)])
+        return int(min(math.log(1.0 - uniform) / -math.log1p(1.0 / self.mean), 1e15))
+
+    def make_mail(self, horizon: int, segments: NDArray[np.int64], chance: Chance) -> Mail:
         """Return empty mail for such reports, to a policy that begins segments at these decisions."""
-        return make_mail(self.steps, self.mean, horizon, self.lost, segments)
+        return make_mail(self.steps, self.mean, horizon, chance, self.lost, segments)
 
 
 def check_delay(delay: Delays, lost: float = 0.0, expire_after: int | None = None) -> Delay | None:

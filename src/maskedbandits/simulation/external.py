@@ -12,7 +12,7 @@ import os
 import sys
 import traceback
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.machinery import PathFinder
 from pathlib import Path
@@ -22,6 +22,7 @@ from typing import Any, Protocol, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from maskedbandits.corruption import RandomizedResponse
 from maskedbandits.errors import UserError, abbreviate
 from maskedbandits.fingerprint import Origin, trace
 from maskedbandits.problems import Log, Problem
@@ -94,13 +95,13 @@ def describe_failure(what: str, error: BaseException) -> UserError:
     return UserError(f"{what} failed: {type(error).__name__}{f': {why}' if why else ''}{file}")
 
 
-def list_parameters(factory: Factory) -> set[str]:
-    """Return the names of a function's parameters after the first; none without a signature."""
+def list_parameters(factory: Callable[..., object], first: int = 1) -> set[str]:
+    """Return the names of a function's parameters after the ``first`` ones; none without a signature."""
     try:
         parameters = list(inspect.signature(factory).parameters.values())
     except (TypeError, ValueError):
         return set()
-    return {each.name for each in parameters[1:] if each.kind is not each.VAR_KEYWORD}
+    return {each.name for each in parameters[first:] if each.kind is not each.VAR_KEYWORD}
 
 
 def import_factory(name: str, folder: Path) -> Factory:
@@ -181,7 +182,8 @@ class ExternalRuns:
 
     def __init__(self, factory: Factory, problem: Problem, times: Ints) -> None:
         self.factory, self.problem, self.times = factory, problem, times
-        self.rows = problem.rows(masked=True)
+        self.population = problem.population
+        self.rows = problem.rows(masked=self.population is None)
         self.starts = self.rows.starts.tolist()
         self.chosen = problem.chosen if isinstance(problem, Log) else None
         self.last: ExternalPolicy | None = None
@@ -192,27 +194,37 @@ class ExternalRuns:
         delay: Callable[[np.random.Generator], int | None],
         report: Callable[[int], None],
         results: tuple[Floats, Ints, Ints, Ints],
-    ) -> None:
-        """Play one run, write to ``results``, and report the number of steps now and then."""
+        world: Sequence[np.random.Generator] = (),
+    ) -> int:
+        """Play one run, write to ``results``, and report the number of steps now and then; return that of switches.
+
+        ``world`` has the random numbers of each arm of a paired world; of a log, those of its rows.
+        """
         for_policy, for_world = (np.random.default_rng(each) for each in seeds.spawn(2))
+        generators = list(world) or [for_world]
+        generators *= 1 if len(generators) == self.problem.arms else self.problem.arms
         policy = self._build_fresh(for_policy)
         regret, pulls, suboptimal, over_time = results
-        under_way: dict[int, list[tuple[int, float]]] = defaultdict(list)
-        following, total, row = 0, 0.0, 0
+        under_way: dict[int, list[tuple[int, float, RandomizedResponse | None]]] = defaultdict(list)
+        following, total, row, switches, last = 0, 0.0, 0, 0, None
         for step in range(self.problem.horizon):
-            for arm, feedback in under_way.pop(step, ()):
-                self._observe(policy, arm, feedback)
+            for sent in under_way.pop(step, ()):
+                self._observe(policy, *sent)
             row += step == self.starts[row + 1]
             arm = self._choose(policy)
             if self.chosen is None or arm == self.chosen[step]:
                 column = arm if self.chosen is None else 0
-                feedback = self.problem.feedback(for_world, arm, float(self.rows.seen[row, column]))
-                late = delay(for_world)
+                feedback, mask = self._draw_feedback(generators[arm], arm, float(self.rows.seen[row, column]))
+                late = delay(generators[arm])
                 if late is not None:
-                    under_way[step + 1 + late].append((arm, feedback))
+                    under_way[step + 1 + late].append((arm, feedback, mask))
+                switches += last not in (None, arm)
+                last = arm
                 pulls[arm] += 1
                 suboptimal[arm] += self.rows.worse[row, column]
                 total += self.rows.lost[row, column]
+            elif world:
+                self._draw_feedback(generators[arm], arm, 0.0)  # so that a row has the same reward for all policies
             if following < self.times.size and step + 1 == self.times[following]:
                 regret[following] = total
                 over_time[following] += pulls
@@ -220,6 +232,16 @@ class ExternalRuns:
             if step % PROGRESS_STEPS == 0:
                 report(step)
         report(self.problem.horizon)
+        return switches
+
+    def _draw_feedback(
+        self, world: np.random.Generator, arm: int, seen: float
+    ) -> tuple[float, RandomizedResponse | None]:
+        """Draw the feedback of a pull, and the mask of the person who sends it if people have their own."""
+        if self.population is None:
+            return self.problem.feedback(world, arm, seen), None
+        mask = self.population.draw(world)
+        return float(world.random() < mask(seen)), mask
 
     def _build_fresh(self, generator: np.random.Generator) -> ExternalPolicy:
         """Build a policy, and refuse one that was used before."""
@@ -227,6 +249,7 @@ class ExternalRuns:
         if policy is self.last:
             raise UserError(f"{get_name(self.factory)} made the same object for two runs: make a fresh one for each")
         self.last = policy
+        self.takes_masks = self.population is not None and "corruption" in list_parameters(policy.observe, first=0)
         return policy
 
     def _choose(self, policy: ExternalPolicy) -> int:
@@ -244,9 +267,14 @@ class ExternalRuns:
             raise UserError(f"{get_name(self.factory)}: choose() returned {abbreviate(arm)}: expected {expected}")
         return index
 
-    def _observe(self, policy: ExternalPolicy, arm: int, feedback: float) -> None:
-        """Pass feedback to the policy."""
+    def _observe(
+        self, policy: ExternalPolicy, arm: int, feedback: float, mask: RandomizedResponse | None = None
+    ) -> None:
+        """Pass feedback to the policy, with the mask of the report if it takes one."""
         try:
-            policy.observe(arm, feedback)
+            if mask is not None and self.takes_masks:
+                cast("Any", policy).observe(arm, feedback, corruption=mask)
+            else:
+                policy.observe(arm, feedback)
         except Exception as error:
             raise describe_failure(f"{get_name(self.factory)}: observe({arm}, {feedback:g})", error) from error

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from maskedbandits._numba.jit import compiled, inlined
 from maskedbandits._numba.state import Floats, Ints, Words
@@ -22,14 +23,35 @@ from maskedbandits.corruption import Corruption
 from maskedbandits.errors import UserError
 from maskedbandits.math import beta, rng
 from maskedbandits.noise import GaussianNoise, LaplaceNoise
-from maskedbandits.policies.kernels import Tally, World, begin_segment, choose, decide, observe, settle_regret, take_in
+from maskedbandits.policies.kernels import (
+    Tally,
+    World,
+    begin_segment,
+    choose,
+    count_switch,
+    decide,
+    observe,
+    settle_regret,
+    take_in,
+)
 from maskedbandits.policies.state import Arms
 from maskedbandits.problems.rewards import Beta, Gaussian, Rewards
 
 NONE = -1
 NO_SEGMENTS = np.zeros(0, dtype=np.int64)
+NO_WORDS = np.zeros(4, dtype=np.uint64)
 MAX_BUCKETS = 1 << 16
 MAX_REPORTS = 1 << 26  # under way at once; they take 2 GiB
+
+
+class Chance(NamedTuple):
+    """Random numbers of the world: the policy's own, or a sequence for each arm.
+
+    With a sequence for each arm, the n-th pull of an arm has the same draws for all policies with the same sequences.
+    """
+
+    words: NDArray[np.uint64]  # (1, 4) the policy's, or (K, 4)
+    rows: Ints  # (K,) the row of each arm
 
 
 class Mail(NamedTuple):
@@ -45,9 +67,17 @@ class Mail(NamedTuple):
     decay: Floats  # (1,) log of the probability that a geometric delay continues
     lost: Floats  # (1,) the probability that a report never arrives
     segments: Ints  # decisions at which the policy begins a segment of its plan, if reports are lost
+    chance: Chance
 
 
-def make_mail(delays: Ints, mean: float, horizon: int, lost: float = 0.0, segments: Ints = NO_SEGMENTS) -> Mail:
+def share_words(words: Words, arms: int) -> Chance:
+    """Return the policy's random numbers as those of all arms."""
+    return Chance(words.reshape(1, -1), np.zeros(arms, dtype=np.int64))
+
+
+def make_mail(
+    delays: Ints, mean: float, horizon: int, chance: Chance, lost: float = 0.0, segments: Ints = NO_SEGMENTS
+) -> Mail:
     """Return empty mail, for delays drawn from these, or geometric ones with a mean; some reports are lost."""
     longest = int(min(delays.max(), horizon)) if delays.size else int(8.0 * mean) + 1024
     places = min(longest, horizon) + 2
@@ -66,15 +96,16 @@ def make_mail(delays: Ints, mean: float, horizon: int, lost: float = 0.0, segmen
         decay=np.array([-math.log1p(1.0 / mean) if mean > 0.0 else -math.inf]),
         lost=np.array([lost]),
         segments=segments,
+        chance=chance,
     )
 
 
 @inlined
-def _draw_delay(state: Arms, mail: Mail) -> int:
+def _draw_delay(mail: Mail, words: Words) -> int:
     """Draw a delay."""
     if mail.delays.size == 1:
         return mail.delays[0]
-    draw = rng.uniform(state.rng)
+    draw = rng.uniform(words)
     if mail.delays.size > 1:
         return mail.delays[int(draw * mail.delays.size)]
     return int(min(math.log(1.0 - draw) / mail.decay[0], 1e15))
@@ -128,11 +159,13 @@ def advance_late(state: Any, world: World, checkpoints: Ints, tally: Tally, unti
             begin_segment(state)
             begun += 1
         arm = decide(state)
-        feedback = 1.0 if rng.uniform(state.rng) < world.feedback_means[segment, arm] else 0.0
-        is_lost = mail.lost[0] > 0.0 and rng.uniform(state.rng) < mail.lost[0]
-        if not is_lost and not _send(mail, done + 1 + _draw_delay(state, mail), arm, feedback):
+        words = mail.chance.words[mail.chance.rows[arm]]
+        feedback = 1.0 if rng.uniform(words) < world.feedback_means[segment, arm] else 0.0
+        is_lost = mail.lost[0] > 0.0 and rng.uniform(words) < mail.lost[0]
+        if not is_lost and not _send(mail, done + 1 + _draw_delay(mail, words), arm, feedback):
             take_in(state, arm, feedback)  # no room, which practically never happens with geometric delays
         tally.recent[arm] += 1
+        count_switch(tally, arm)
         done += 1
         segment, following = settle_regret(world, checkpoints, tally, done, segment, following)
     tally.position[0], tally.position[1], tally.position[2] = done, segment, following
@@ -143,6 +176,8 @@ class Recorded(NamedTuple):
 
     chosen: Ints
     segments: Ints
+    words: Words  # random numbers of the world
+    is_paired: Ints  # (1,) whether each row draws, so that it has the same reward for all policies
 
 
 @compiled
@@ -154,8 +189,12 @@ def advance_log(state: Any, world: World, checkpoints: Ints, tally: Tally, until
             begin_segment(state)
             segment += 1
         arm = choose(state)
-        if arm == log.chosen[done]:
-            observe(state, arm, 1.0 if rng.uniform(state.rng) < world.feedback_means[done, 0] else 0.0)
+        is_played, draw = arm == log.chosen[done], 0.0
+        if is_played or log.is_paired[0]:
+            draw = rng.uniform(log.words)
+        if is_played:
+            observe(state, arm, 1.0 if draw < world.feedback_means[done, 0] else 0.0)
+            count_switch(tally, arm)
             tally.pulls[arm] += 1
             tally.suboptimal_pulls[arm] += int(world.worse[done, 0])
             tally.total[0] += world.gaps[done, 0]
@@ -178,10 +217,18 @@ class Feedback(NamedTuple):
     width: Floats  # (1,) the concentration of BETA, or the sigma of NORMAL
     noises: Ints  # (K,) BITS, NORMAL or LAPLACE
     scales: Floats  # (K,)
+    chance: Chance
+    step: Words  # the numbers of one pull; those of the policy unless arms have sequences of their own
+    is_paired: Ints  # (1,) whether each pull begins a sequence: pulls take different numbers of draws
 
 
-def describe_feedback(rewards: Rewards, each: Sequence[Corruption]) -> Feedback:
-    """Return the distribution of feedback for such rewards under such corruptions."""
+def describe_feedback(
+    rewards: Rewards, each: Sequence[Corruption], words: Words = NO_WORDS, chance: Chance | None = None
+) -> Feedback:
+    """Return the distribution of feedback for such rewards under such corruptions.
+
+    It is drawn from the policy's words, or from sequences of the arms.
+    """
     reward, width = BITS, 0.0
     if isinstance(rewards, Beta):
         reward, width = BETA, rewards.concentration
@@ -193,6 +240,9 @@ def describe_feedback(rewards: Rewards, each: Sequence[Corruption]) -> Feedback:
         width=np.array([width]),
         noises=np.array([code for code, _ in noises]),
         scales=np.array([scale for _, scale in noises]),
+        chance=share_words(words, len(each)) if chance is None else chance,
+        step=words if chance is None else NO_WORDS.copy(),
+        is_paired=np.array([int(chance is not None)]),
     )
 
 
@@ -231,8 +281,11 @@ def advance_noisy(state: Any, world: World, checkpoints: Ints, tally: Tally, unt
     done, segment, following = tally.position[0], tally.position[1], tally.position[2]
     while done < until:
         arm = choose(state)
-        observe(state, arm, _draw_feedback(state.rng, feedback, arm, world.feedback_means[segment, arm]))
+        if feedback.is_paired[0]:
+            rng.begin_sequence(feedback.step, feedback.chance.words[feedback.chance.rows[arm]])
+        observe(state, arm, _draw_feedback(feedback.step, feedback, arm, world.feedback_means[segment, arm]))
         tally.recent[arm] += 1
+        count_switch(tally, arm)
         done += 1
         segment, following = settle_regret(world, checkpoints, tally, done, segment, following)
     tally.position[0], tally.position[1], tally.position[2] = done, segment, following

@@ -126,6 +126,10 @@ class Simulation:
         Cumulative pseudo-regret of each group; None for a problem without groups.
     policy : str
         Name of the policy.
+    run_pulls : ndarray, shape (runs, C, K), or None
+        Pulls of each run up to each checkpoint; None without ``trace=True``.
+    switches : ndarray, shape (runs,), or None
+        Pulls of each run that were not of the arm before; None without ``trace=True``.
 
     Examples
     --------
@@ -152,6 +156,8 @@ class Simulation:
     kernel_seconds: float = 0.0
     group_regret: NDArray[np.float64] | None = None
     policy: str = ""
+    run_pulls: NDArray[np.int64] | None = None
+    switches: NDArray[np.int64] | None = None
 
     @property
     def runs(self) -> int:
@@ -268,6 +274,47 @@ class Simulation:
 
         """
         return frames.build_frame(self.columns(), library)
+
+    def to_xarray(self) -> Any:
+        """Return all arrays as a labelled dataset of xarray.
+
+        Returns
+        -------
+        xarray.Dataset
+            The dimensions are ``run``, ``time``, ``arm``, and for a problem with groups ``group``. It has the variables
+            ``regret``, ``pulls``, ``suboptimal_pulls`` and ``pulls_over_time``, and of the others those that are there.
+
+        Raises
+        ------
+        UserError
+            If xarray is not installed.
+
+        Examples
+        --------
+        >>> from maskedbandits import Problem, RandomizedResponse, simulate
+        >>> problem = Problem([0.9, 0.4], [0], 100, RandomizedResponse(0.9, 0.9))
+        >>> dataset = simulate(problem, "oracle", runs=2, checkpoints=[50, 100]).to_xarray()
+        >>> float(dataset.pulls.sel(run=0, arm=0))
+        100.0
+
+        """
+        xarray = frames.import_xarray()
+        people = ["arm"] if self.pulls.ndim == 2 else ["group", "arm"]
+        variables = {
+            "regret": ["run", "time"],
+            "pulls": ["run", *people],
+            "suboptimal_pulls": ["run", *people],
+            "pulls_over_time": ["time", *people],
+            "group_regret": ["run", "time", "group"],
+            "run_pulls": ["run", "time", *people],
+            "switches": ["run"],
+        }
+        found = {
+            name: (axes, getattr(self, name)) for name, axes in variables.items() if getattr(self, name) is not None
+        }
+        sizes = zip(people, self.pulls.shape[1:], strict=True)
+        numbers = {"run": np.arange(self.runs), **{axis: np.arange(size) for axis, size in sizes}}
+        return xarray.Dataset(found, {"time": self.times, **numbers}, {"policy": self.policy, "seconds": self.seconds})
 
     def plot(
         self,

@@ -24,23 +24,29 @@ from maskedbandits.features import kernels as features
 from maskedbandits.math import rng
 from maskedbandits.policies import Policy
 from maskedbandits.policies.groups import Groups, advance_groups
-from maskedbandits.policies.kernels import Tally, World, advance
+from maskedbandits.policies.index.report_masks import add_mask_sums
+from maskedbandits.policies.kernels import NONE_YET, Tally, World, advance
 from maskedbandits.problems import ContextualProblem, FeaturedProblem, Log, Problem
 from maskedbandits.simulation.delays import Delay
 from maskedbandits.simulation.kernels import (
     NO_SEGMENTS,
+    NO_WORDS,
+    Chance,
     Recorded,
     advance_late,
     advance_log,
     advance_noisy,
     describe_feedback,
+    share_words,
 )
 from maskedbandits.simulation.results import Simulation
+from maskedbandits.simulation.world_kernels import advance_apart, advance_population, describe_people
 
 STEPS_PER_CALL = 1 << 18  # between two checks for a stop; some hundredths of a second
 # Cached bounds of a long run: they fit the processor's cache, and nearly all lookups hit.
 MAX_MEMO_ENTRIES = 1 << 16
 MAX_SEEDED_RUNS = 64  # seeded before the first is played; in a row this takes a third of the time
+WORLD = (1 << 32) - 1  # the part of a run's seed for the world of paired policies; groups have the first numbers
 PROGRESS_INTERVAL_S = 0.1  # between two reports of progress
 
 
@@ -55,11 +61,23 @@ class Order:
     delay: Delay | None = None
     first_run: int = 0
     policy: str = ""  # its name in results
+    paired: bool = False  # whether arms have random numbers of their own
+    traced: bool = False  # whether to record the pulls over time and the switches of each run
 
     @property
     def steps(self) -> int:
         """Total number of steps."""
         return self.runs * self.problem.horizon
+
+    @property
+    def tables(self) -> int:
+        """Number of tables of pulls over time that results of many runs take, beyond one for each thread."""
+        return self.runs if self.traced else 0
+
+    def spawn_world(self, run: int) -> list[np.random.SeedSequence]:
+        """Return the seed of each arm in a run of paired policies; a log has one for its rows."""
+        sequences = 1 if isinstance(self.problem, Log) else self.problem.arms
+        return [self.spawn_seed(run, WORLD, sequence) for sequence in range(sequences)]
 
     def spawn_seed(self, run: int, *within: int) -> np.random.SeedSequence:
         """Return the seed of a run, or of a part of it."""
@@ -80,12 +98,14 @@ class Runs(ABC):
         self.order, self.workers = order, workers
         self.times, self.horizon = order.times, problem.horizon
         groups = problem.groups if isinstance(problem, ContextualProblem) else 0
-        check_result_size(runs * (checkpoints * (groups + 1) + 2 * arms + 1) + workers * checkpoints * arms)
+        tables = max(workers, order.tables)
+        check_result_size(runs * (checkpoints * (groups + 1) + 2 * arms + 3) + tables * checkpoints * arms)
         self.group_regret = np.zeros((runs, checkpoints, groups))
         self.regret = np.zeros((runs, checkpoints))
         self.pulls = np.zeros((runs, arms), dtype=np.int64)
         self.suboptimal_pulls = np.zeros((runs, arms), dtype=np.int64)
-        self.pulls_over_time = np.zeros((workers, checkpoints, arms), dtype=np.int64)  # one table for each thread
+        self.pulls_over_time = np.zeros((tables, checkpoints, arms), dtype=np.int64)  # for each thread, or each run
+        self.switches = np.full((runs, 2), NONE_YET)  # and the last arm
         self.done = np.zeros(runs, dtype=np.int64)
         self.kernel_seconds = [0.0] * workers
         self.stop = threading.Event()
@@ -102,13 +122,14 @@ class Runs(ABC):
         over_time = self.pulls_over_time.sum(axis=0)
         spent = sum(self.kernel_seconds)
         pulls, suboptimal, lost = self.pulls, self.suboptimal_pulls, None
+        traces = (self.pulls_over_time[: self.order.runs], self.switches[:, 0]) if self.order.traced else (None, None)
         if isinstance(self.order.problem, ContextualProblem):
             shape, lost = (self.order.problem.groups, self.order.problem.arms), self.group_regret
             pulls, suboptimal, over_time = (
                 each.reshape(*each.shape[:-1], *shape) for each in (pulls, suboptimal, over_time)
             )
         return Simulation(
-            self.times, self.regret, pulls, suboptimal, over_time, seconds, spent, lost, self.order.policy
+            self.times, self.regret, pulls, suboptimal, over_time, seconds, spent, lost, self.order.policy, *traces
         )
 
     def _play_here(self, show: Progress) -> None:
@@ -154,7 +175,8 @@ class Runs(ABC):
             pulls=self.pulls[run],
             suboptimal_pulls=self.suboptimal_pulls[run],
             recent=np.zeros(arms, dtype=np.int64),
-            pulls_over_time=self.pulls_over_time[worker],
+            pulls_over_time=self.pulls_over_time[run if self.order.traced else worker],
+            switches=self.switches[run],
         )
 
     @abstractmethod
@@ -184,17 +206,17 @@ class Batch(Runs):
         self.log: Recorded | None = None
         if isinstance(problem, Log) and isinstance(policy, Policy):
             policy, segments = policy.for_log(problem.rows_per_play)
-            self.log = Recorded(problem.chosen.copy(), segments)
+            self.log = Recorded(problem.chosen.copy(), segments, NO_WORDS, np.array([int(order.paired)]))
         self.segments = NO_SEGMENTS
         if order.delay is not None and order.delay.lost > 0.0 and isinstance(policy, Policy):
             policy, self.segments = policy.for_log(1.0)  # plans count decisions, not reports
         self.policy = policy
         # Questions to groups mask their answers themselves.
-        self.world = World(*problem.rows(masked=not (policy.kind.sees_rewards or isinstance(policy, Contextual))))
+        self.sees_rewards = policy.kind.sees_rewards or isinstance(policy, Contextual)
+        self.people = problem.population if isinstance(problem, Problem) else None
+        self.world = World(*problem.rows(masked=not (self.sees_rewards or self.people)))
         # Policies without a sigma see rewards or nothing, so no noise.
-        self.feedback = None
-        if isinstance(problem, Problem) and problem.is_noisy and policy.sigma is not None:
-            self.feedback = describe_feedback(problem.law, problem.corruption)
+        self.is_noisy = isinstance(problem, Problem) and problem.is_noisy and policy.sigma is not None
 
     @property
     def kernel(self) -> Any:
@@ -203,9 +225,13 @@ class Batch(Runs):
             return advance_groups
         if self.log is not None:
             return advance_log
-        if self.feedback is not None:
+        if self.people is not None:
+            return advance_population
+        if self.is_noisy:
             return advance_noisy
-        return advance if self.order.delay is None else advance_late
+        if self.order.delay is not None:
+            return advance_late
+        return advance_apart if self.order.paired or self.order.traced else advance
 
     def compile(self) -> None:
         """Compile the simulator, or load it."""
@@ -231,10 +257,24 @@ class Batch(Runs):
         late = self.order.delay
         if isinstance(self.policy, Policy) and late is not None:
             return self.policy.for_simulation(self.horizon, memo, late.expire_after)
-        return self.policy.for_simulation(self.horizon, memo)
+        state = self.policy.for_simulation(self.horizon, memo)
+        return add_mask_sums(state) if self.is_told and self.policy.kind.on_axes else state
 
-    def list_arguments(self, run: int = 0) -> tuple[Any, ...]:
-        """Return the arguments of the loop after its world."""
+    @property
+    def is_told(self) -> bool:
+        """Whether the policy takes the mask of each report, and people have their own."""
+        kind = self.policy.kind
+        return self.people is not None and kind.takes_masks and kind.sees_corruption and not self.sees_rewards
+
+    def build_chance(self, run: int, words: rng.Words) -> Chance:
+        """Return the random numbers of the world: a sequence for each arm, or these words."""
+        if not self.order.paired:
+            return share_words(words, self.order.problem.arms)
+        rows = [rng.seed_words(seed) for seed in self.order.spawn_world(run)]
+        return Chance(np.array(rows), np.arange(len(rows)))
+
+    def list_arguments(self, run: int = 0, words: rng.Words = NO_WORDS) -> tuple[Any, ...]:
+        """Return the arguments of the loop after its world, for a policy with these random numbers."""
         problem, policy = self.order.problem, self.policy
         if isinstance(problem, ContextualProblem):
             ungrouped = one_for_all(problem.shares, problem.arms)
@@ -242,14 +282,23 @@ class Batch(Runs):
             table, lost = np.zeros(levels.feedbacks.size, dtype=np.int64), np.zeros(problem.groups)
             return Groups(np.cumsum(problem.shares), table, lost, self.group_regret[run]), levels
         if self.log is not None:
-            return (self.log,)
-        if self.feedback is not None:
-            return (self.feedback,)
-        return () if self.order.delay is None else (self.order.delay.make_mail(self.horizon, self.segments),)
+            return (self.log._replace(words=self.build_chance(run, words).words[0]),)
+        assert isinstance(problem, Problem)  # noqa: S101 -- FeaturedBatch plays the others
+        chance = self.build_chance(run, words)
+        if self.people is not None:
+            assert isinstance(policy, Policy)  # noqa: S101 -- a population is no problem with groups
+            honest, is_masked = 1.0 - policy.contamination, not self.sees_rewards
+            return (describe_people(self.people, chance, honest=honest, is_told=self.is_told, is_masked=is_masked),)
+        if self.is_noisy:
+            return (describe_feedback(problem.law, problem.corruption, words, chance if self.order.paired else None),)
+        if self.order.delay is not None:
+            return (self.order.delay.make_mail(self.horizon, self.segments, chance),)
+        return (chance,) if self.order.paired or self.order.traced else ()
 
     def _play_one(self, run: int, worker: int, look: Callable[[], None]) -> None:
         """Play one run."""
-        state, tally, more = self.states[worker], self.make_tally(run, worker), self.list_arguments(run)
+        state, tally = self.states[worker], self.make_tally(run, worker)
+        more = self.list_arguments(run, state.rng)
         state.rng[:] = self.words[run] if run < len(self.words) else rng.seed_words(self.order.spawn_seed(run))
         for group in range(1, state.scalars.size):
             select_state(state, group).rng[:] = rng.seed_words(self.order.spawn_seed(run, group))

@@ -39,6 +39,8 @@ def simulate(
     expire_after: int | None = None,
     first_run: int = 0,
     threads: int | None = None,
+    paired: bool = False,
+    trace: bool = False,
     progress: Progress | bool | None = None,
     **parameters: Any,
 ) -> Simulation:
@@ -74,6 +76,11 @@ def simulate(
         Number of the first run. Use it to divide the runs of one seed between processes.
     threads : int, optional
         Number of threads. By default one for each core.
+    paired : bool, default False
+        Whether the n-th pull of an arm has the same random numbers for all policies with the same seed: for its reward,
+        its mask, and its delay. Differences between policies then vary less. On a log, each row has the same ones.
+    trace : bool, default False
+        Whether to record ``run_pulls`` and ``switches``. It does not change the other numbers.
     progress : callable or bool, optional
         Called with the steps done and the total. True draws a bar, False does not. By default a bar is drawn in a
         terminal.
@@ -119,6 +126,8 @@ def simulate(
         expire_after=expire_after,
         first_run=first_run,
         threads=threads,
+        paired=paired,
+        trace=trace,
         parameters=parameters,
     )
     return ready(progress)
@@ -136,6 +145,8 @@ def prepare_runs(
     expire_after: int | None = None,
     first_run: int = 0,
     threads: int | None = None,
+    paired: bool = False,
+    trace: bool = False,
     label: str = "",
     parameters: Mapping[str, Any] | None = None,
 ) -> Callable[[Progress | bool | None], Simulation]:
@@ -147,12 +158,13 @@ def prepare_runs(
     late = delays.check_delay(delay, lost, expire_after)
     label, parameters = label or get_label(policy), parameters or {}
     _check_parameters(policy, parameters)
+    _check_world(problem, late, paired=paired, trace=trace)
     if isinstance(problem, ContextualProblem):
         policy = _check_contextual(policy, problem, late, parameters)
     elif isinstance(problem, FeaturedProblem):
         _check_features_fit(policy, problem, late)
     elif isinstance(problem, Problem):
-        policy = _check_policy(policy, problem, late, parameters)
+        policy = _check_policy(policy, problem, late, parameters, paired=paired)
     else:
         raise WrongValueError("problem", problem, "a Problem, a ContextualProblem or a FeaturedProblem")
     order = Order(
@@ -163,6 +175,8 @@ def prepare_runs(
         late,
         check_int("first_run", first_run, 0),
         label,
+        bool(paired),
+        bool(trace),
     )
     if isinstance(problem, FeaturedProblem) and isinstance(policy, Featured):
         batch: Batch | FeaturedBatch = FeaturedBatch(order, problem, policy, _count_workers(threads, order.runs))
@@ -197,11 +211,24 @@ def _check_parameters(policy: object, parameters: Mapping[str, Any]) -> None:
             raise UserError(f"{owner} {key!r}{hint}")
 
 
+def _check_world(problem: object, late: delays.Delay | None, *, paired: bool, trace: bool) -> None:
+    """Refuse what a world cannot do."""
+    if not isinstance(problem, Problem):
+        for name, given in (("paired", paired), ("trace", trace)):
+            if given:
+                raise UserError(f"{name} is for a Problem, and this one has groups or features: leave it out")
+    elif problem.population is not None and (late is not None or isinstance(problem, Log)):
+        what = "a log" if late is None else late.words
+        raise UserError(f"{what}: a population is played with prompt reports of a Problem; leave it out")
+
+
 def _check_policy(
     policy: Policy | Contextual | Featured | str | Factory,
     problem: Problem,
     late: delays.Delay | None,
     parameters: Mapping[str, Any],
+    *,
+    paired: bool,
 ) -> Policy | Contextual | Featured | str | Factory:
     """Return a policy for a problem, built if it is a name; refuse misfits."""
     if isinstance(problem, Log) and late is not None:
@@ -214,6 +241,8 @@ def _check_policy(
         policy = defaults.build_policy(policy, problem, parameters)
     if isinstance(policy, Policy) or not external.is_factory(policy):
         _check_fits(policy, problem)
+    elif paired and problem.is_noisy:
+        raise UserError("paired: a policy in plain Python cannot be paired under noise; leave it out")
     elif late is not None and late.expire_after is not None:
         raise UserError("expire_after: a policy of your own decides by itself when to give up; leave it out")
     return policy
@@ -296,19 +325,25 @@ def _check_feedback_fits(policy: Policy, problem: Problem) -> None:
 def _play_external(order: Order, problem: Problem, factory: Factory, progress: Progress | bool | None) -> Simulation:
     """Play policies from outside the package, one run after the other."""
     times, runs, late = order.times, order.runs, order.delay
-    check_result_size(runs * (times.size + 2 * problem.arms + 1))
+    tables = max(1, order.tables)
+    check_result_size(runs * (times.size + 2 * problem.arms + 2) + tables * times.size * problem.arms)
     regret = np.zeros((runs, times.size))
     pulls, suboptimal = (np.zeros((runs, problem.arms), dtype=np.int64) for _ in range(2))
-    over_time = np.zeros((times.size, problem.arms), dtype=np.int64)
+    over_time = np.zeros((tables, times.size, problem.arms), dtype=np.int64)
+    switches = np.zeros(runs, dtype=np.int64)
     play = external.ExternalRuns(factory, problem, times)
     started, cpu = time.perf_counter(), time.thread_time()
     with show_progress(progress) as show:
         for run in range(runs):
             report = partial(lambda before, step: show(before + step, order.steps), run * problem.horizon)
-            results = regret[run], pulls[run], suboptimal[run], over_time
-            play.run(order.spawn_seed(run), late.draw if late else lambda world: 0, report, results)
+            results = regret[run], pulls[run], suboptimal[run], over_time[run if order.traced else 0]
+            draw = (late.draw_paired if order.paired else late.draw) if late else lambda world: 0
+            world = [np.random.Generator(np.random.SFC64(seed)) for seed in order.spawn_world(run)]
+            switches[run] = play.run(order.spawn_seed(run), draw, report, results, world if order.paired else ())
     seconds, spent = time.perf_counter() - started, time.thread_time() - cpu
-    return Simulation(times, regret, pulls, suboptimal, over_time, seconds, spent, policy=order.policy)
+    traces = (over_time, switches) if order.traced else (None, None)
+    total = over_time.sum(axis=0)
+    return Simulation(times, regret, pulls, suboptimal, total, seconds, spent, None, order.policy, *traces)
 
 
 def count_cores() -> int:

@@ -11,7 +11,7 @@ from maskedbandits.report.plots.pulls_and_bounds import PullsAndBounds
 from maskedbandits.report.plots.regret_by_epsilon import RegretByEpsilon
 from maskedbandits.report.plots.regret_by_group import RegretByGroup
 from maskedbandits.report.plots.regret_over_time import RegretOverTime
-from maskedbandits.report.style import Looks
+from maskedbandits.report.style import USUAL, FigureOptions, Looks
 from maskedbandits.report.summary import Groups
 
 __all__ = ["PLOTS", "ContextRatio", "Panel", "Plot", "build_plots"]
@@ -21,9 +21,14 @@ PLOTS: tuple[type[Plot], ...] = (RegretOverTime, RegretByEpsilon, RegretByGroup,
 
 
 def build_plots(
-    prefix: str, problem: str, groups: Groups, looks: Looks, arm_names: Sequence[str] = ()
+    prefix: str,
+    problem: str,
+    groups: Groups,
+    looks: Looks,
+    arm_names: Sequence[str] = (),
+    options: FigureOptions = USUAL,
 ) -> Iterator[Plot]:
     """Yield the plots of a problem that apply to its cells."""
     for plot in PLOTS:
         if plot.applies_to(groups):
-            yield plot(prefix, problem, groups, looks, arm_names)
+            yield plot(prefix, problem, groups, looks, arm_names, options)

@@ -71,10 +71,10 @@ class ArmShares(Plot):
     def draw_figure(self) -> Figure:
         """Return the figure for files."""
         policies = summary.list_policies(self.groups)
-        columns = min(len(self.groups), style.MAX_COLUMNS)
+        columns = self.options.count_columns(len(self.groups))
         rows = -(-len(self.groups) // columns)
         height = 0.8 + len(policies) * (0.3 + 1.5 * rows)
-        figure = Figure(figsize=(max(2.4 * columns, 6.4), height), layout="constrained")
+        figure = Figure(figsize=(self.options.choose_width(max(2.4 * columns, 6.4)), height), layout="constrained")
         parts = figure.subfigures(len(policies), 1, squeeze=False)
         for policy, part in zip(policies, parts.flat, strict=True):
             panels = part.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)

@@ -68,6 +68,8 @@ class Plot(ABC):
         The colour and dash of each policy.
     arm_names
         The names of the arms, if they have any.
+    options
+        How the reader wants figures.
 
     """
 
@@ -75,9 +77,18 @@ class Plot(ABC):
     heading: ClassVar[str]
     panel_size: ClassVar[str] = ""  # a class of the style sheet: small, or three side by side
 
-    def __init__(self, prefix: str, title: str, groups: Groups, looks: Looks, arm_names: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        prefix: str,
+        title: str,
+        groups: Groups,
+        looks: Looks,
+        arm_names: Sequence[str] = (),
+        options: style.FigureOptions = style.USUAL,
+    ) -> None:
         self.name = f"{prefix}{self.file_name}"
         self.title, self.groups, self.looks, self.arm_names = title, groups, looks, arm_names
+        self.options = options
 
     @classmethod
     def applies_to(cls, groups: Groups) -> bool:

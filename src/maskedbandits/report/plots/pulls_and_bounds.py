@@ -75,7 +75,7 @@ class PullsAndBounds(Plot):
 
     def draw_figure(self) -> Figure:
         """Return the figure for files, with legends for colours and marks."""
-        figure = Figure(figsize=(6.4, 4.4), layout="constrained")
+        figure = Figure(figsize=self.options.choose_size(6.4, 4.4), layout="constrained")
         self.draw(figure.subplots())
         handles, names = style.legend_entries(self.policies, self.looks)
         markers = [Line2D([], [], color=style.INK, marker=marker, linestyle="") for marker in MARKERS.values()]

@@ -43,7 +43,7 @@ class RegretByEpsilon(Plot):
 
     def draw_figure(self) -> Figure:
         """Return the figure for files."""
-        figure = Figure(figsize=(6.4, 4.4), layout="constrained")
+        figure = Figure(figsize=self.options.choose_size(6.4, 4.4), layout="constrained")
         self.draw(figure.subplots())
         style.add_legend(figure, self.title, *style.legend_entries(self.policies, self.looks))
         return figure

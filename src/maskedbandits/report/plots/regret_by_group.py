@@ -38,9 +38,11 @@ class RegretByGroup(Plot):
     def draw_figure(self) -> Figure:
         """Return the figure for files."""
         groups = self.groups
-        count = min(len(groups), style.MAX_COLUMNS)
+        count = self.options.count_columns(len(groups))
         rows = math.ceil(len(groups) / count)
-        figure = Figure(figsize=(max(2.7 * count, 6.4), 2.7 * rows + 1.0), layout="constrained")
+        figure = Figure(
+            figsize=(self.options.choose_width(max(2.7 * count, 6.4)), 2.7 * rows + 1.0), layout="constrained"
+        )
         panels = figure.subplots(rows, count, squeeze=False, sharex=True, sharey=True)
         for index, panel in enumerate(panels.flat):
             if index >= len(groups):

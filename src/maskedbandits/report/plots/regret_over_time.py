@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import EngFormatter, MaxNLocator
+from matplotlib.ticker import EngFormatter, MaxNLocator, NullFormatter
 
+from maskedbandits._util.curves import Band, compute_band
 from maskedbandits.experiments.results import Cell
 from maskedbandits.report import style, summary
 from maskedbandits.report.plots.plot import (
@@ -21,6 +22,13 @@ from maskedbandits.report.plots.plot import (
     new_panel,
     series_numbers,
 )
+
+BANDS: dict[Band | None, str] = {  # the end of the caption
+    "ci": ", bands their 95 % intervals",
+    "quantile": ", bands hold the central 95 % of the runs",
+    "std": ", bands are one standard deviation of the runs on either side",
+    None: "",
+}
 
 
 class RegretOverTime(Plot):
@@ -37,11 +45,11 @@ class RegretOverTime(Plot):
         best = best if first.shares is None else "the best arm of each visitor's own group"
         parts = [f"Regret against time: what was lost so far by not knowing {best}."]
         if summary.has_many_changes(first):
-            parts += ["Lines are means over runs, bands their 95 % intervals."]
+            parts += [f"Lines are means over runs{BANDS[self.options.band]}."]
             parts += ["Below: the mean rewards of the arms, and bold the best of them."]
         else:
             verticals = f", dashed verticals {summary.describe_marks(first)}" if first.changes else ""
-            parts += [f"Lines are means, bands their 95 % intervals{verticals}."]
+            parts += [f"Lines are means{BANDS[self.options.band]}{verticals}."]
         if len(self.groups) > 1:
             shared = self.shares_scale()
             parts += ["All panels share a scale." if shared else "Each panel has a scale of its own."]
@@ -55,11 +63,13 @@ class RegretOverTime(Plot):
     def draw_figure(self) -> Figure:
         """Return the figure for files."""
         groups = self.groups
-        count = min(len(groups), style.MAX_COLUMNS)
+        count = self.options.count_columns(len(groups))
         rows = math.ceil(len(groups) / count)
         with_means = summary.has_many_changes(groups[0][0])
         heights = [2.7] * rows + [1.2] * with_means
-        figure = Figure(figsize=(max(2.7 * count, 6.4), sum(heights) + 1.0), layout="constrained")
+        figure = Figure(
+            figsize=(self.options.choose_width(max(2.7 * count, 6.4)), sum(heights) + 1.0), layout="constrained"
+        )
         panels = figure.subplots(len(heights), count, squeeze=False, sharex=True, height_ratios=heights)
         curves = list(panels[:rows].flat)
         if self.shares_scale():
@@ -87,10 +97,7 @@ class RegretOverTime(Plot):
     def draw_rows(self) -> Rows:
         """Return the panels for the page."""
         panels: list[Panel] = []
-        tops = [
-            max(float(cell.mean[-1]) + np.nan_to_num(float(cell.half_width[-1])) for cell in group)
-            for group in self.groups
-        ]
+        tops = [max(float(np.nanmax(self.list_ends(cell))) for cell in group) for group in self.groups]
         shared = self.shares_scale()
         for index, group in enumerate(self.groups):
             figure, panel = new_panel()
@@ -103,6 +110,11 @@ class RegretOverTime(Plot):
         if summary.has_many_changes(self.groups[0][0]):
             panels.append(self.draw_means_panel())
         return [("", panels)]
+
+    def list_ends(self, cell: Cell) -> list[float]:
+        """Return the last mean of a cell, and the upper end of its band."""
+        _, mean, high = compute_band(cell.outcome.regret[:, -1:], self.options.band)
+        return [float(mean[0]), float(high[0])]
 
     def draw_means_panel(self) -> Panel:
         """Return the panel of the means."""
@@ -118,10 +130,11 @@ class RegretOverTime(Plot):
     def list_numbers(self, panel: Axes, group: Sequence[Cell]) -> dict[str, Any]:
         """Return the numbers behind the curves of one corruption."""
         times = [int(time) for time in group[0].outcome.times]
-        series = [
-            series_numbers(self.looks, cell.label.policy, cell.mean.tolist(), cell.half_width.tolist())
-            for cell in group
-        ]
+
+        def halves(cell: Cell) -> list[float] | None:
+            return cell.half_width.tolist() if self.options.band == "ci" else None
+
+        series = [series_numbers(self.looks, cell.label.policy, cell.mean.tolist(), halves(cell)) for cell in group]
         heads = [f"step {time:,}" for time in times]
         return {
             "places": horizontal_places(panel, times),
@@ -131,18 +144,24 @@ class RegretOverTime(Plot):
         }
 
     def draw(self, panel: Axes, group: Sequence[Cell], *, label_changes: bool) -> None:
-        """Draw the policies of one corruption: a line for the mean, a band for its 95 % interval."""
+        """Draw the policies of one corruption: a line for the mean, and a band."""
+        start = np.zeros(0 if self.options.is_log else 1)
         for cell in group:
             look = self.looks[cell.label.policy]
-            times, mean, half = (
-                np.concatenate([[0], part]) for part in (cell.outcome.times, cell.mean, cell.half_width)
-            )
+            parts = compute_band(cell.outcome.regret, self.options.band)
+            times, low, mean, high = (np.concatenate([start, part]) for part in (cell.outcome.times, *parts))
             [line] = panel.plot(times, mean, **style.line_options(cell.label.policy, self.looks))
-            band = panel.fill_between(times, mean - half, mean + half, color=look.colour, alpha=0.25, linewidth=0)
+            band = panel.fill_between(times, low, high, color=look.colour, alpha=0.25, linewidth=0)
             style.set_ids(panel, cell.label.policy, self.looks, line=line, band=band)
         panel.set_title(style.panel_title(group), loc="left")
-        panel.set_xlim(0, group[0].horizon)
-        panel.xaxis.set_major_locator(MaxNLocator(4))
+        if self.options.is_log:
+            panel.set_xscale("log")
+            panel.set_xlim(left=int(group[0].outcome.times[0]) if group[0].outcome.times.size > 1 else 1)
+            panel.set_xlim(right=group[0].horizon)
+            panel.xaxis.set_minor_formatter(NullFormatter())
+        else:
+            panel.set_xlim(0, group[0].horizon)
+            panel.xaxis.set_major_locator(MaxNLocator(4))
         for axis in (panel.xaxis, panel.yaxis):
             axis.set_major_formatter(EngFormatter(sep=""))
         if not summary.has_many_changes(group[0]):
