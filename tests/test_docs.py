@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from commands import call
-from maskedbandits.report import plots
+from helpers.boundaries import draw_figures
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([ROOT / "README.md", *ROOT.glob("docs/*.md")])
@@ -30,7 +30,7 @@ def test_examples_run_when_pasted(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     if "results/paper" in examples(page):
-        monkeypatch.setattr(plots, "PLOTS", ())
+        draw_figures(monkeypatch)
         assert call("run", ROOT / "experiments" / "paper.toml", "--runs", 1, "--no-progress").exit_code == 0
     exec(compile(examples(page), page.name, "exec"), {"__name__": "__main__"})  # noqa: S102 -- our own pages
     printed = capsys.readouterr().out

@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from commands import call, gives_no_orders, refused
+from helpers.boundaries import hide_packages
 from made_up_plan import USUAL
 from maskedbandits import cli, planner
 from maskedbandits._util import extras
@@ -87,7 +88,7 @@ def test_unwritable_folder_is_an_early_error(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("known")
 def test_plan_works_without_matplotlib(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(extras, "find_spec", lambda module: None)
+    hide_packages(monkeypatch, *extras.EXPERIMENTS)
     monkeypatch.chdir(tmp_path)
     done = call("plan", *TOLD)
     assert done.exit_code == 0
@@ -135,8 +136,8 @@ def answers(text: str, *options: object) -> Result:
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    """Somebody at a terminal, and what the planner is asked in the end."""
+def planned(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """Pretend that there is a terminal, and return the inputs of the planner."""
     given: list[dict[str, Any]] = []
 
     def noted(**others: Any) -> planner.Plan:
@@ -153,38 +154,38 @@ def five(given: dict[str, Any]) -> list[float]:
     return [given[name] for name in ("arms", "horizon", "changes", "gap", "base_rate")]
 
 
-def test_missing_inputs_are_asked_for(asked: list[dict[str, Any]], tmp_path: Path) -> None:
+def test_missing_inputs_are_asked_for(planned: list[dict[str, Any]], tmp_path: Path) -> None:
     done = answers("\n" * 5, "--json", "--out", tmp_path)
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout)["figures"] == []
-    assert five(asked[0]) == [5, 200_000, 4, 0.1, 0.3]
+    assert five(planned[0]) == [5, 200_000, 4, 0.1, 0.3]
     for question in ("choose from [5]: ", "see an option [200000]: ", "0 for never [4]: ", " 0.1 [0.1]: ", "[0.3]: "):
         assert question in done.stderr
     command = "maskedbandits plan --arms 5 --horizon 200000 --changes 4 --gap 0.1 --base-rate 0.3"
     assert f"To repeat this without questions: {command}\n" in done.stderr
     answers("7\n0.2\n", "--arms", 3, "--horizon", 900, "--changes", 0, "--out", tmp_path)
-    assert asked[1:] == []  # 7 is no gap, and nobody answered again
+    assert planned[1:] == []  # 7 is no gap, and nobody answered again
     answers("0.2\n0.25\n", "--arms", 3, "--horizon", 900, "--changes", 0, "--out", tmp_path)
-    assert five(asked[1]) == [3, 900, 0, 0.2, 0.25]
+    assert five(planned[1]) == [3, 900, 0, 0.2, 0.25]
 
 
-def test_invalid_answers_are_asked_again(asked: list[dict[str, Any]], tmp_path: Path) -> None:
+def test_invalid_answers_are_asked_again(planned: list[dict[str, Any]], tmp_path: Path) -> None:
     done = answers("many\n1\n6\n5\n9\n9\n8\n0\n2\n0.9\n0.2\n0.1\n", "--out", tmp_path)
     assert done.exit_code == 0, done.output
-    assert five(asked[0]) == [6, 9, 8, 0.9, 0.1]
+    assert five(planned[0]) == [6, 9, 8, 0.9, 0.1]
     assert done.stderr.count("Error: ") == 7
 
 
-def test_proposals_are_within_limits(asked: list[dict[str, Any]], tmp_path: Path) -> None:
+def test_proposals_are_within_limits(planned: list[dict[str, Any]], tmp_path: Path) -> None:
     answers("300000\n\n\n0.95\n\n", "--out", tmp_path)
-    assert five(asked[0]) == [300_000, 300_000, 4, 0.95, 0.05]
+    assert five(planned[0]) == [300_000, 300_000, 4, 0.95, 0.05]
 
 
-def test_end_of_input_is_an_interrupt(asked: list[dict[str, Any]]) -> None:
+def test_end_of_input_is_an_interrupt(planned: list[dict[str, Any]]) -> None:
     done = answers("5\n")
     assert done.exit_code == cli.INTERRUPTED
     assert done.stderr.endswith("maskedbandits: interrupted\n")
-    assert asked == []
+    assert planned == []
 
 
 def test_interactive_requires_a_terminal() -> None:

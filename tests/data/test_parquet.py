@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from maskedbandits._util import extras
+from helpers.boundaries import hide_packages
 from maskedbandits.data import Log, Rounds, read_csv
 from maskedbandits.errors import UserError
 
@@ -121,6 +121,6 @@ def test_slow_parquet_reports_progress(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_missing_pyarrow_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(extras, "find_spec", lambda module: None)
+    hide_packages(monkeypatch, "pyarrow")
     with pytest.raises(UserError, match="pyarrow"):
         read_csv(os.fspath(tmp_path / "x.parquet"))

@@ -12,6 +12,7 @@ import device_children as children
 import pytest
 from device_fakes import START, Clock, Service, opened, pass_time, serving
 
+from helpers.boundaries import set_delays
 from helpers.private import next_due, outbox_of, stop_flag, wake_flag
 from maskedbandits.device import outbox, reporter
 from maskedbandits.device.outbox import DONE, DRAWN, WAITING, Outbox, PendingReport
@@ -206,9 +207,9 @@ def test_failed_writes_are_not_retried_at_once(url: str, clock: Clock, monkeypat
 
 
 def test_bit_is_stored_before_it_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reporter, "draw_uniform", lambda: 0.0)
+    set_delays(monkeypatch, lambda: 0.0)
     assert [reporter.draw_delay(spread) for spread in (900.0, 30.0, 0.2, 0.0)] == [60.0, 15.0, 0.1, 0.0]
-    monkeypatch.setattr(reporter, "draw_uniform", lambda: 1.0)
+    set_delays(monkeypatch, lambda: 1.0)
     assert [reporter.draw_delay(spread) for spread in (900.0, 30.0, 0.2, 0.0)] == [960.0, 45.0, pytest.approx(0.3), 0.0]
 
 

@@ -33,17 +33,17 @@ FOLDER = pathlib.Path(__file__).parent
 
 class Deadly:
     def __init__(self, generator):
-        self.lot = generator.random()
+        self.draw = generator.random()
         try:
             with (FOLDER / "died").open("x") as note:
                 note.write(str(os.getpid()))
         except FileExistsError:
-            (FOLDER / f"run-{self.lot}-{os.getpid()}-{id(self)}").touch()
+            (FOLDER / f"run-{self.draw}-{os.getpid()}-{id(self)}").touch()
         else:
             os.kill(os.getpid(), signal.SIGKILL)
 
     def choose(self):
-        return int(self.lot < 0.5)
+        return int(self.draw < 0.5)
 
     def observe(self, arm, feedback):
         pass
@@ -79,7 +79,7 @@ def survives(folder: Path, backend: backends.Backend) -> None:
     (folder / "deadly.py").write_text(DEADLY, encoding="utf-8")
     elsewhere = play(folder, "there", backend)
     noted = [path.name.split("-") for path in folder.glob("run-*")]
-    assert len({lot for _, lot, *_ in noted}) == 12
+    assert len({draw for _, draw, *_ in noted}) == 12
     dead = (folder / "died").read_text(encoding="utf-8")
     assert dead not in {process for _, _, process, _ in noted}  # others have played what it had
     here = play(folder, "here", None)

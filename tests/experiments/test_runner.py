@@ -121,8 +121,8 @@ def test_equal_cells_are_played_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_spec_text_is_canonical_json(tmp_path: Path) -> None:
     for spec in cache_key.build_specs(experiments.load(write(tmp_path))):
         assert spec.text == encode_canonical(spec.facts)
-        asked = {key: spec.facts[key] for key in spec.facts if key not in ("runs", "seed", "checkpoints", "code")}
-        assert spec.facts["seed"] == cache_key.derive_seed(5, encode_canonical(asked))
+        cell_facts = {key: spec.facts[key] for key in spec.facts if key not in ("runs", "seed", "checkpoints", "code")}
+        assert spec.facts["seed"] == cache_key.derive_seed(5, encode_canonical(cell_facts))
 
 
 @pytest.mark.parametrize(

@@ -197,7 +197,7 @@ def test_proved_interval_holds() -> None:
 
 @pytest.mark.parametrize("mask", MASKS, ids=str)
 @pytest.mark.parametrize("parameters", [parameters for name, parameters in CASES if name == "d-linucb-cf"])
-def test_width_is_the_proved_one(parameters: dict[str, float], mask: RandomizedResponse) -> None:
+def test_width_is_the_proved_one(parameters: dict[str, Any], mask: RandomizedResponse) -> None:
     """As the twin works it out from all that was seen, with every constant of the theorem; and half of it, if asked."""
     ours, twin = pair("d-linucb-cf", mask, parameters)
     half = make_featured("d-linucb-cf", arms=ARMS, features=D, corruption=mask, width=0.5, **parameters)
@@ -321,9 +321,9 @@ def test_threads_share_policy() -> None:
     ],
 )
 def test_invalid_arguments_are_refused_in_one_line(description: dict[str, Any], complaint: str) -> None:
-    all_told: dict[str, Any] = {"name": "logistic-ts-cf", "arms": 2, "features": 2, "corruption": MASK, **description}
+    complete: dict[str, Any] = {"name": "logistic-ts-cf", "arms": 2, "features": 2, "corruption": MASK, **description}
     with pytest.raises(UserError, match=complaint) as error:
-        make_featured(all_told.pop("name"), **all_told)
+        make_featured(complete.pop("name"), **complete)
     assert "\n" not in str(error.value)
 
 
