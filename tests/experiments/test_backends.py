@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from children import LONGEST
+from helpers.boundaries import shorten_loads
 from maskedbandits import experiments
 from maskedbandits.errors import UserError
 from maskedbandits.experiments import backends, work_units
@@ -133,7 +134,7 @@ class Here:
 
 
 def test_split_cells_are_joined_exactly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(work_units, "MAX_LOAD_S", 1e-4)
+    shorten_loads(monkeypatch, 1e-4)
     write(tmp_path)
     there = Here()
     elsewhere, here = play(tmp_path, "there", there), play(tmp_path, "here", None)
@@ -145,7 +146,7 @@ def test_split_cells_are_joined_exactly(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_after_an_interrupt_finished_cells_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(work_units, "MAX_LOAD_S", 1e-4)
+    shorten_loads(monkeypatch, 1e-4)
     write(tmp_path)
     with pytest.raises(KeyboardInterrupt):
         play(tmp_path, "out", Here(stop_after=12))

@@ -49,3 +49,33 @@ def write_figures_as(patch: pytest.MonkeyPatch, kind: str = "") -> None:
     from maskedbandits.report import style
 
     patch.setattr(style, "FILE_METADATA", {kind: style.FILE_METADATA[kind]} if kind else {})
+
+
+def shorten_ledger_waits(patch: pytest.MonkeyPatch, seconds: float = 0.05) -> None:
+    """Let ledgers and outboxes wait less for a locked file."""
+    from maskedbandits.privacy.ledger import storage
+
+    patch.setattr(storage, "LOCK_TIMEOUT_S", seconds)
+
+
+def shorten_store_waits(patch: pytest.MonkeyPatch, seconds: float = 0.05) -> None:
+    """Let stores wait less for a lock, and the service for a store."""
+    from maskedbandits.service import log_writer
+    from maskedbandits.service.storage import errors
+
+    patch.setattr(errors, "LOCK_TIMEOUT_S", seconds)
+    patch.setattr(log_writer, "COMMIT_TIMEOUT_S", seconds)
+
+
+def pause_after_steps(patch: pytest.MonkeyPatch, steps: int) -> None:
+    """Let simulations leave compiled code after so many steps."""
+    from maskedbandits.simulation import runs
+
+    patch.setattr(runs, "STEPS_PER_CALL", steps)
+
+
+def shorten_loads(patch: pytest.MonkeyPatch, seconds: float = 1e-9) -> None:
+    """Let loads of work be so short that each has one run."""
+    from maskedbandits.experiments import work_units
+
+    patch.setattr(work_units, "MAX_LOAD_S", seconds)

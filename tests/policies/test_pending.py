@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
+from helpers.boundaries import pause_after_steps
 from helpers.private import live_state
 from maskedbandits import Policy, Problem, RandomizedResponse, load_policy, make_policy, simulate
 from maskedbandits.policies import KINDS, names
@@ -320,7 +321,7 @@ class TestDelay:
     def test_pauses_change_nothing(self, monkeypatch: pytest.MonkeyPatch) -> None:
         policy = make_policy("ts-cf", arms=3, corruption=RR)
         straight = simulate(self.PROBLEM, policy, runs=2, seed=5, delay=("geometric", 20))
-        monkeypatch.setattr("maskedbandits.simulation.runs.STEPS_PER_CALL", 17)
+        pause_after_steps(monkeypatch, 17)
         paused = simulate(self.PROBLEM, policy, runs=2, seed=5, delay=("geometric", 20))
         assert np.array_equal(straight.regret, paused.regret)
 

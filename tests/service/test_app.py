@@ -13,6 +13,7 @@ import pytest
 from registries import build_registry, storage_in, until
 from web import SMALL, Client, Reply, Served
 
+from helpers.boundaries import shorten_store_waits
 from helpers.private import cut_connections, refuse_writes
 from maskedbandits.service import http, log_reader, log_writer
 from maskedbandits.service.app import App
@@ -154,7 +155,7 @@ def without_store(served: Served) -> Iterator[None]:
         raise StoreUnavailable("the database at secret-host cannot be reached")
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(log_writer, "COMMIT_TIMEOUT_S", 0.05)
+        shorten_store_waits(patch)
         patch.setattr(log_reader, "SECOND", 0.05)
         cut_connections(patch, gone)
         served.run(until(lambda: not served.registry.is_ready))
@@ -205,7 +206,7 @@ def test_full_disk_is_logged_once_and_not_ready(served: Served, capsys: pytest.C
     token = served.post(DECISIONS).json["token"]
     capsys.readouterr()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(log_writer, "COMMIT_TIMEOUT_S", 0.05)
+        shorten_store_waits(patch)
         refuse_writes(patch, full)
         assert served.post(REPORTS, {"token": token, "bit": 1}).status == 503
         for _ in range(2):
