@@ -16,7 +16,7 @@ from maskedbandits import cli, planner
 from maskedbandits._util import extras
 from maskedbandits.report.plots import plan as plan_figure
 
-TOLD = ("--arms", 2, "--horizon", 600, "--changes", 1, "--gap", 0.5, "--base-rate", 0.3)
+INPUTS = ("--arms", 2, "--horizon", 600, "--changes", 1, "--gap", 0.5, "--base-rate", 0.3)
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def known(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_plan_matches_python(tmp_path: Path) -> None:
     options = ("--epsilon", 1, "--epsilon", 3, "--worlds", 4, "--seed", 5, "--policy", "klucb-cf", "--tolerance", 0.3)
-    done = call("plan", *TOLD, *options, "--out", tmp_path / "out", "--json")
+    done = call("plan", *INPUTS, *options, "--out", tmp_path / "out", "--json")
     assert done.exit_code == 0, done.output
     document = json.loads(done.stdout)
     found = planner.plan(2, 600, 1, 0.5, 0.3, [1, 3], "klucb-cf", tolerance=0.3, worlds=4, seed=5)
@@ -41,7 +41,7 @@ def test_plan_matches_python(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("known")
 def test_plan_begins_with_advice_and_ends_with_figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan_figure, "write_figure", lambda made, folder: [folder / "plan.png", folder / "plan.pdf"])
-    done = call("plan", *TOLD, "--out", tmp_path)
+    done = call("plan", *INPUTS, "--out", tmp_path)
     assert done.exit_code == 0, done.output
     *before, last = done.stdout.splitlines()
     assert " ".join(before).startswith(planner.text.describe_advice(USUAL))
@@ -54,7 +54,7 @@ def test_plan_begins_with_advice_and_ends_with_figure(tmp_path: Path, monkeypatc
 def test_plan_fits_any_terminal(encoding: str, columns: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
     monkeypatch.setattr(plan_figure, "write_figure", lambda *given: [])
-    done = call("plan", *TOLD, "--out", tmp_path, encoding=encoding)
+    done = call("plan", *INPUTS, "--out", tmp_path, encoding=encoding)
     assert done.exit_code == 0, done.output
     text = done.stdout_bytes.decode(encoding)
     assert gives_no_orders(text)
@@ -64,14 +64,14 @@ def test_plan_fits_any_terminal(encoding: str, columns: int, tmp_path: Path, mon
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (TOLD[2:], "Missing option '--arms'"),
-        ((*TOLD, "--arms", 1), "arms = 1: give a whole number of at least 2"),
-        ((*TOLD, "--changes", 600), "changes = 600: give a whole number of at most 599"),
-        ((*TOLD, "--gap", 0.9), "base_rate = 0.3 and gap = 0.9 add up to more than 1"),
-        ((*TOLD, "--gap", "nan"), "gap = nan: give a number in"),
-        ((*TOLD, "--epsilon", 0), "epsilon = 0.0: give a number in [0.01, 16], or inf"),
-        ((*TOLD, "--policy", "aut"), "no policy is called 'aut'; did you mean 'auto'?"),
-        ((*TOLD, "--worlds", "few"), "Invalid value for '--worlds'"),
+        (INPUTS[2:], "Missing option '--arms'"),
+        ((*INPUTS, "--arms", 1), "arms = 1: give a whole number of at least 2"),
+        ((*INPUTS, "--changes", 600), "changes = 600: give a whole number of at most 599"),
+        ((*INPUTS, "--gap", 0.9), "base_rate = 0.3 and gap = 0.9 add up to more than 1"),
+        ((*INPUTS, "--gap", "nan"), "gap = nan: give a number in"),
+        ((*INPUTS, "--epsilon", 0), "epsilon = 0.0: give a number in [0.01, 16], or inf"),
+        ((*INPUTS, "--policy", "aut"), "no policy is called 'aut'; did you mean 'auto'?"),
+        ((*INPUTS, "--worlds", "few"), "Invalid value for '--worlds'"),
     ],
 )
 def test_mistakes_are_usage_errors(
@@ -83,18 +83,18 @@ def test_mistakes_are_usage_errors(
 
 def test_unwritable_folder_is_an_early_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    refused(call("plan", *TOLD, "--out", tmp_path / "file"), "file: cannot be written")
+    refused(call("plan", *INPUTS, "--out", tmp_path / "file"), "file: cannot be written")
 
 
 @pytest.mark.usefixtures("known")
 def test_plan_works_without_matplotlib(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     hide_packages(monkeypatch, *extras.EXPERIMENTS)
     monkeypatch.chdir(tmp_path)
-    done = call("plan", *TOLD)
+    done = call("plan", *INPUTS)
     assert done.exit_code == 0
     assert "Take ε = 2" in done.stdout
     assert done.stdout.splitlines()[-1].startswith("No figure: matplotlib and rich missing: pip install")
-    assert json.loads(call("plan", *TOLD, "--json").stdout)["figures"] == []
+    assert json.loads(call("plan", *INPUTS, "--json").stdout)["figures"] == []
     assert list(tmp_path.iterdir()) == []
 
 
@@ -110,12 +110,12 @@ def test_failed_figure_keeps_the_numbers(
         raise trouble
 
     monkeypatch.setattr(plan_figure, "write_figure", broken)
-    done = call("plan", *TOLD, "--out", tmp_path)
+    done = call("plan", *INPUTS, "--out", tmp_path)
     assert done.exit_code == cli.FAILED
     assert "Take ε = 2" in done.stdout
     assert complaint in done.stderr
     assert done.stderr.count("\n") == 1
-    document = json.loads(call("plan", *TOLD, "--out", tmp_path, "--json").stdout)
+    document = json.loads(call("plan", *INPUTS, "--out", tmp_path, "--json").stdout)
     assert (document["figures"], document["advice"]["epsilon"]) == ([], 2.0)
 
 
@@ -124,7 +124,7 @@ def test_interrupt_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         raise KeyboardInterrupt
 
     monkeypatch.setattr(planner, "plan", interrupted)
-    done = call("plan", *TOLD, "--out", tmp_path)
+    done = call("plan", *INPUTS, "--out", tmp_path)
     assert (done.exit_code, done.stdout, done.stderr) == (cli.INTERRUPTED, "", "maskedbandits: interrupted\n")
 
 

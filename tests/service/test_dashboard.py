@@ -102,9 +102,9 @@ def test_page_shows_numbers_and_follows_them(page: Any, service: Running, name: 
     expect(page.get_by_text("it is true 73.1 % of the time")).to_be_visible()
     visit(service, name, 140)
     expect(tile(page, "Reports learnt")).to_have_text("200", timeout=WAIT)
-    concerns = page.locator(".concerns")  # as they all say yes
-    expect(concerns).to_contain_text("none that an honest crowd gives", timeout=WAIT)
-    expect(concerns).to_contain_text("<script>")
+    alerts = page.locator(".concerns")  # as they all say yes
+    expect(alerts).to_contain_text("none that an honest crowd gives", timeout=WAIT)
+    expect(alerts).to_contain_text("<script>")
     expect(page.locator(".plot path.curve").first).to_be_attached()
     assert page.locator("main script, main img").count() == 0
     page.get_by_role("link", name="Masked Bandits").click()
@@ -321,13 +321,13 @@ def columns(times: list[float], arms: list[str], alarms: list[int], reports: int
     return {**view, "arms": [{"place": int(arm[1:]), "name": arm, **lists} for arm in arms]}
 
 
-def state(at: float, arms: list[str], alarms: int, reports: int, concerns: list[str]) -> dict[str, Any]:
+def state(at: float, arms: list[str], alarms: int, reports: int, alerts: list[str]) -> dict[str, Any]:
     numbers = {"estimate": 0.5, "low": 0.25, "high": 0.75, "share": 0.1, "awaited": 0, "missing": 0, "suspect": False}
     rows = [{"place": int(a[1:]), "name": a, "decisions": reports, "reports": reports, **numbers} for a in arms]
     about = {"name": "made-up", "status": "running", "policy": "auto", "epsilon": 1.0, "meaning": "", "lead": ""}
     sums = dict.fromkeys((*TOTALS, "refused"), reports)
     view = {**about, "at": at, "sums": sums, "open": len(arms), "retired": 0, "arms": rows, "latest": 100}
-    found = [{"kind": "silent", "text": text} for text in concerns]
+    found = [{"kind": "silent", "text": text} for text in alerts]
     return {**view, "concerns": found, "point": columns([at], arms, [alarms], reports)}
 
 

@@ -307,12 +307,12 @@ def test_grown_log_is_not_scanned(place: str) -> None:
                 store.assign_tokens([Visit(1, os.urandom(16), b"token", LATER, 1) for _ in range(10)])
                 store.read_events(1, 100 * turn, 10)
             connection.execute("SELECT pg_stat_force_next_flush()")
-            return int(connection.execute(_SCANS).fetchone()[0])
+            return int(connection.execute(_FULL_READS).fetchone()[0])
 
         assert work() == work()
 
 
-_SCANS = (
+_FULL_READS = (
     "SELECT sum(seq_scan) FROM pg_stat_user_tables WHERE schemaname = current_schema() "
     "AND relname IN ('event', 'visitor')"
 )
