@@ -96,8 +96,8 @@ def chosen(policy: Policy, steps: int, fractions: bool, own: bool) -> list[int]:
     for step in range(steps):
         means = MEANS[sum(step >= start for start in STARTS) - 1]
         arm = policy.choose()
-        lot = rng.random()
-        feedback = round(0.5 * (lot + means[arm]), 3) if fractions else float(lot < means[arm])
+        draw = rng.random()
+        feedback = round(0.5 * (draw + means[arm]), 3) if fractions else float(draw < means[arm])
         people = STRAIGHT[step % 3] if own and step % 5 == 0 and step > 60 else None
         policy.observe(arm, feedback, corruption=people)
         arms.append(arm)

@@ -42,7 +42,7 @@ def fresh(detector: ModuleType, **parameters: Any) -> Any:
     return state
 
 
-def remembered(state: Any) -> dict[str, list[float]]:
+def read_memory(state: Any) -> dict[str, list[float]]:
     """Return what a detector's sections hold; of hulls, what is part of them."""
     found = {key: getattr(state, key).tolist() for key in layout_of(state).arrays}
     for hull in {"lower", "upper"} & set(found):
@@ -87,4 +87,4 @@ def trace(detector: ModuleType) -> tuple[list[int], dict[str, list[float]]]:
         if observe(state, 0, feedback, float(n + 2) ** 2):
             alarms.append(n)
             restart(state, 0)
-    return alarms, remembered(state)
+    return alarms, read_memory(state)

@@ -9,14 +9,14 @@ from maskedbandits._util.cached_property import lockfree_cached_property
 
 class Shop:
     def __init__(self) -> None:
-        self.asked = 0
+        self.calls = 0
         self.may_go_on = threading.Event()
         self.begun = threading.Event()
 
     @lockfree_cached_property
     def goods(self) -> list[str]:
         """All that is on the shelves."""
-        self.asked += 1
+        self.calls += 1
         return ["tea"]
 
     @lockfree_cached_property
@@ -28,9 +28,9 @@ class Shop:
 
 def test_it_is_worked_out_once_for_each_object() -> None:
     one, other = Shop(), Shop()
-    assert one.asked == 0
+    assert one.calls == 0
     assert one.goods is one.goods
-    assert (one.asked, other.asked) == (1, 0)
+    assert (one.calls, other.calls) == (1, 0)
     assert other.goods is not one.goods
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from commands import call
+from helpers.boundaries import draw_figures
 from maskedbandits.device import Device
-from maskedbandits.report import plots
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([ROOT / "README.md", *ROOT.glob("docs/*.md")])
@@ -32,7 +32,7 @@ def test_examples_run_when_pasted(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     if "results/paper" in examples(page):
-        monkeypatch.setattr(plots, "PLOTS", ())
+        draw_figures(monkeypatch)
         assert call("run", ROOT / "experiments" / "paper.toml", "--runs", 1, "--no-progress").exit_code == 0
     names: dict[str, Any] = {"__name__": "__main__"}
     code = examples(page).replace("127.0.0.1:8080", "127.0.0.1:9")  # not a service that runs on this machine

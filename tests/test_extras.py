@@ -5,6 +5,7 @@ import pytest
 from click.testing import CliRunner
 
 from fork_server import ForkServer
+from helpers.boundaries import hide_packages
 from maskedbandits import Problem, RandomizedResponse, cli, make_policy, simulate
 from maskedbandits._util import extras
 from maskedbandits.errors import UserError
@@ -31,7 +32,7 @@ text.to_lines(plan(2, 20, 0, 0.5, 0.2, worlds=2, policy="uniform"))
 @pytest.fixture
 def plain(monkeypatch: pytest.MonkeyPatch) -> None:
     """Simulate a plain install, without the packages of the extra."""
-    monkeypatch.setattr(extras, "find_spec", lambda module: None)
+    hide_packages(monkeypatch, *extras.EXPERIMENTS)
 
 
 @pytest.mark.usefixtures("plain")

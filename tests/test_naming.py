@@ -11,9 +11,12 @@ import pytest
 import maskedbandits
 
 PACKAGE = Path(maskedbandits.__file__).parent
+TESTS = Path(__file__).parent
 
 # Each former word with the one to use instead.
 FORMER_WORDS = {
+    "anew": "again",
+    "awaited": "pending",
     "concerns": "alerts",
     "deciding": "decisions",
     "fates": "outcomes",
@@ -25,8 +28,10 @@ FORMER_WORDS = {
     "office": "admin routes",
     "remembered": "cached",
     "scans": "scores",
+    "told": "given",
     "unsaid": "unflushed",
     "watching": "broadcast",
+    "whoever": "anyone",
 }
 # Functions are verbs: each former name with an example of a better one.
 FORMER_FUNCTIONS = {
@@ -92,10 +97,10 @@ def split_words(name: str) -> set[str]:
 
 
 @cache
-def parse_package() -> list[tuple[str, ast.Module]]:
-    """Return the modules of the package with their syntax trees."""
-    paths = sorted(PACKAGE.rglob("*.py"))
-    return [(path.relative_to(PACKAGE).as_posix(), ast.parse(path.read_text(encoding="utf-8"))) for path in paths]
+def parse_modules(folder: Path) -> list[tuple[str, ast.Module]]:
+    """Return the modules of a folder with their syntax trees."""
+    paths = sorted(folder.rglob("*.py"))
+    return [(path.relative_to(folder).as_posix(), ast.parse(path.read_text(encoding="utf-8"))) for path in paths]
 
 
 def test_names_are_split_into_words() -> None:
@@ -103,10 +108,11 @@ def test_names_are_split_into_words() -> None:
     assert split_words("MAX_BODY_BYTES") == {"max", "body", "bytes"}
 
 
-def test_former_words_occur_in_no_name() -> None:
+@pytest.mark.parametrize("folder", [PACKAGE, TESTS], ids=["package", "tests"])
+def test_former_words_occur_in_no_name(folder: Path) -> None:
     found = [
         f"{path}: {name}: use {FORMER_WORDS[word]!r}"
-        for path, tree in parse_package()
+        for path, tree in parse_modules(folder)
         for name in {Path(path).stem, *list_names(tree)}
         for word in split_words(name) & FORMER_WORDS.keys()
     ]
@@ -116,7 +122,7 @@ def test_former_words_occur_in_no_name() -> None:
 def test_functions_are_not_named_by_participles() -> None:
     found = [
         f"{path}: {node.name}: for instance {FORMER_FUNCTIONS[node.name.strip('_')]!r}"
-        for path, tree in parse_package()
+        for path, tree in parse_modules(PACKAGE)
         for node in ast.walk(tree)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.strip("_") in FORMER_FUNCTIONS
     ]

@@ -48,7 +48,7 @@ def test_distributions_are_root_and_packaging(tmp_path: Path) -> None:
 def test_client_digest_matches_integrity(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with zipfile.ZipFile(tmp_path / "some.whl", "w") as archive:
         archive.writestr(release_check.CLIENT, "alert('Hello, world.');")
-    told: list[dict[str, Any]] = [
+    parts: list[dict[str, Any]] = [
         {
             "Name": "maskedbandits",
             "Version": "1",
@@ -59,7 +59,7 @@ def test_client_digest_matches_integrity(tmp_path: Path, capsys: pytest.CaptureF
         {"Name": "Num.Py", "Version": "2.0", "Summary": None, "License-Expression": None, "Needs": ["unheard-of"]},
         {"Name": "pip", "Version": "3", "Summary": None, "License-Expression": None, "Needs": []},
     ]
-    release_check.publish(tmp_path / "release", told, tmp_path / "some.whl")
+    release_check.publish(tmp_path / "release", parts, tmp_path / "some.whl")
     # The example of the recommendation, Subresource Integrity, section 1.
     digest = "sha384-H8BRh8j48O9oYatfu5AZzq6A9RINhZO5H16dQZngK7T62em8MUt1FLm52t+eX6xO"
     assert digest in capsys.readouterr().out
@@ -101,8 +101,8 @@ def test_lock_pins_every_dependency_with_digests() -> None:
 def test_lock_is_sorted_and_unique() -> None:
     hashes: lock.Hashes = {}
     for digest in ("bb", "aa", "bb"):
-        told = {"metadata": {"name": "Some_Thing", "version": "1"}}
-        lock.add(hashes, {"install": [{**told, "download_info": {"archive_info": {"hashes": {"sha256": digest}}}}]})
+        entry = {"metadata": {"name": "Some_Thing", "version": "1"}}
+        lock.add(hashes, {"install": [{**entry, "download_info": {"archive_info": {"hashes": {"sha256": digest}}}}]})
     assert lock.text(hashes).endswith("some-thing==1 \\\n    --hash=sha256:aa \\\n    --hash=sha256:bb\n")
 
 

@@ -13,6 +13,7 @@ PRIVATE = re.compile(r"_[a-zA-Z]\w*")
 PUBLIC = {"_asdict", "_exit", "_fields", "_replace", "_repr_html_"}  # named tuples, os and notebooks
 INTERNAL_PACKAGES = {"_numba", "_util", "_validation"}  # whose modules have tests of their own
 PATCHES = {"setattr", "delattr", "getattr"}
+MAX_WORDS = 4  # of an error that a test expects
 
 # Tests that name private attributes, apart from the helper that all others use.
 USES_PRIVATE_NAMES = {
@@ -98,3 +99,24 @@ def test_tests_talk_to_public_behaviour() -> None:
     }
     assert {path: names for path, names in found.items() if path not in USES_PRIVATE_NAMES} == {}
     assert sorted(found) == sorted(USES_PRIVATE_NAMES)  # without those that need no exception any more
+
+
+def list_expected_errors(tree: ast.AST) -> Iterator[str]:
+    """Yield the texts that calls give as ``match``."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.keyword(arg="match", value=ast.Constant(value=str(text))):
+                yield text
+            case _:
+                pass
+
+
+def test_errors_are_expected_by_key_words() -> None:
+    """Then another wording of an error breaks no tests."""
+    found = {
+        f"{path.relative_to(TESTS)}: {text}"
+        for path in sorted(TESTS.rglob("*.py"))
+        for text in list_expected_errors(ast.parse(path.read_text(encoding="utf-8")))
+        if len(text.split()) > MAX_WORDS
+    }
+    assert found == set()

@@ -35,28 +35,28 @@ def feedbacks(most: int) -> st.SearchStrategy[list[float]]:
 
 
 @contextlib.contextmanager
-def lending(policy: Policy, lots: np.random.Generator) -> Iterator[None]:
+def lending(policy: Policy, rng: np.random.Generator) -> Iterator[None]:
     """Let a policy draw from numpy's generator."""
-    state: Any = lots.bit_generator.state
+    state: Any = rng.bit_generator.state
     live_state(policy).rng[:] = state["state"]["state"]
     yield
     state["state"]["state"] = live_state(policy).rng.copy()
-    lots.bit_generator.state = state
+    rng.bit_generator.state = state
 
 
-def choose(policy: Policy, lots: np.random.Generator) -> int:
-    with lending(policy, lots):
+def choose(policy: Policy, rng: np.random.Generator) -> int:
+    with lending(policy, rng):
         return policy.choose()
 
 
-def observe(policy: Policy, arm: int, feedback: float, lots: np.random.Generator) -> None:
-    with lending(policy, lots):
+def observe(policy: Policy, arm: int, feedback: float, rng: np.random.Generator) -> None:
+    with lending(policy, rng):
         policy.observe(arm, feedback)
 
 
 def same(one: np.random.Generator, other: np.random.Generator) -> bool:
     """Tell whether two generators will draw the same."""
-    states: list[Any] = [lots.bit_generator.state["state"]["state"] for lots in (one, other)]
+    states: list[Any] = [rng.bit_generator.state["state"]["state"] for rng in (one, other)]
     return bool(np.array_equal(*states))
 
 
@@ -69,9 +69,9 @@ def play_both(
 ) -> None:
     """Both see the same; at every step the fast one's choice is the slow one's, or ties with it.
 
-    What draws lots is given two generators of one seed, and has to draw the same from them.
+    Randomised policies get two generators of one seed, and must draw the same from them.
     """
-    lots = generator(seed), generator(seed)
+    rngs = generator(seed), generator(seed)
     for step, feedback in enumerate(feedbacks):
         slow.look = planned_look(fast)
         expected = np.array(slow.indices())
@@ -80,9 +80,9 @@ def play_both(
         finite = np.isfinite(expected)
         assert np.allclose(got[finite], expected[finite], rtol=1e-8, atol=TIE)
         if slow.index == "ts":
-            arm = choose(fast, lots[0])
-            assert arm == slow.choose(lots[1])
-            assert same(*lots)
+            arm = choose(fast, rngs[0])
+            assert arm == slow.choose(rngs[1])
+            assert same(*rngs)
         else:
             arm = fast.choose()
             check_choice(arm, expected, slow.look)
@@ -159,10 +159,10 @@ def observe_masked_alike(contamination: float) -> tuple[Policy, Switching]:
     own = [RandomizedResponse.from_epsilon(epsilon) for epsilon in (0.5, 1.0, 4.0)]
     arms = [RandomizedResponse.from_epsilon(1.0), RandomizedResponse(0.9, 0.8)]
     fast = make_policy("auto", arms=2, corruption=arms, contamination=contamination)
-    slow, lots, world = Switching(list(arms), MODEL, contamination), generator(5), np.random.default_rng(5)
+    slow, rng, world = Switching(list(arms), MODEL, contamination), generator(5), np.random.default_rng(5)
     for step in range(300):
         arm, mask = step % 2, own[step % 3] if step % 5 else None
         bit = float(world.random() < (mask or arms[arm])((0.8, 0.3)[(arm + step // 150) % 2]))
         fast.observe(arm, bit, corruption=mask)
-        slow.observe(arm, bit, lots, mask)
+        slow.observe(arm, bit, rng, mask)
     return fast, slow

@@ -58,12 +58,12 @@ def test_windows_alone() -> None:
 def test_a_problem_and_a_file_agree(file: Path) -> None:
     means = ("--means", "0.9,0.1", "--means", "0.1,0.9")
     options = ["--horizon", 400, *means, "--epsilon", 1, "--epsilon", "inf"]
-    asked = json.loads(call("bound", *options, "--json").stdout)
+    entries = json.loads(call("bound", *options, "--json").stdout)
     read = json.loads(call("bound", file, "--json").stdout)
-    assert [{**entry, "problem": ""} for entry in asked] == [{**entry, "problem": ""} for entry in read]
-    assert asked[1]["epsilon"] == "inf"
-    assert set(asked[0]["windows"]) == {"paper", "lambert", "corrected", "variation"}
-    assert len(asked[0]["suboptimal_pulls"]["paper"]["corrected"]) == 2
+    assert [{**entry, "problem": ""} for entry in entries] == [{**entry, "problem": ""} for entry in read]
+    assert entries[1]["epsilon"] == "inf"
+    assert set(entries[0]["windows"]) == {"paper", "lambert", "corrected", "variation"}
+    assert len(entries[0]["suboptimal_pulls"]["paper"]["corrected"]) == 2
     table = call("bound", *options, "--window", 77).stdout
     assert "given" in table
     assert "asymptotic lower bound" in table

@@ -12,10 +12,10 @@ import pytest
 
 from children import PROGRAM, finished
 from commands import LETTERS, ODD, ORDERS, SMALL, call, gives_no_orders, refused, small_file
+from helpers.boundaries import draw_figures
 from maskedbandits import cli
 from maskedbandits.experiments import progress_bar
 from maskedbandits.experiments.results import Label
-from maskedbandits.report import plots
 
 VERBS = sorted(cli.main.commands)
 C_LOCALE = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
@@ -38,7 +38,7 @@ def odd(tmp_path_factory: pytest.TempPathFactory, quick_fonts: None) -> Path:
     """The results of an experiment whose names are in odd letters."""
     folder = tmp_path_factory.mktemp("odd")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plots, "PLOTS", ())  # figures do not depend on encodings
+        draw_figures(patch)  # figures do not depend on encodings
         done = call("run", small_file(folder, ODD), "--out", folder / "out", "--runs", 2)
     assert done.exit_code == 0, done.output
     return folder / "out"
@@ -202,7 +202,7 @@ def test_run_works_without_unicode_output(tmp_path: Path, environment: dict[str,
 
 @pytest.mark.parametrize("encoding", ["ascii", *SELDOM])
 def test_verbs_work_in_any_encoding(odd: Path, encoding: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plots, "PLOTS", ())
+    draw_figures(monkeypatch)
     file = odd.parent / "small.toml"
     commands: list[list[object]] = [
         ["report", odd],
@@ -231,7 +231,7 @@ def test_missing_letters_are_spelled_out() -> None:
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
 def test_table_is_aligned_in_any_encoding(odd: Path, encoding: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plots, "PLOTS", ())
+    draw_figures(monkeypatch)
     lines = call("report", odd, encoding=encoding).stdout.splitlines()
     heading = next(line for line in lines if "regret, 95 %" in line)
     end = heading.index("regret, 95 %") + len("regret, 95 %")
@@ -245,7 +245,7 @@ def test_table_is_aligned_in_any_encoding(odd: Path, encoding: str, monkeypatch:
 
 @pytest.mark.parametrize("encoding", ["ascii", "utf-8"])
 def test_json_has_names_unchanged(odd: Path, encoding: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plots, "PLOTS", ())
+    draw_figures(monkeypatch)
     result = call("report", odd, "--json", encoding=encoding)
     assert gives_no_orders(result.stdout)
     assert json.loads(result.stdout)["cells"][2]["label"] == LETTERS

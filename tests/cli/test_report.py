@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from commands import call, refused
+from helpers.boundaries import draw_figures, hide_packages, write_figures_as
 from made_up import named, of_cells, results
 from maskedbandits import cli
 from maskedbandits._util import extras
 from maskedbandits.experiments.results import Results, save_manifest, save_outcome
-from maskedbandits.report import plots, style, summary
+from maskedbandits.report import summary
 from maskedbandits.report.plots.regret_by_epsilon import RegretByEpsilon
 
 NAMES = ["plain", "a ε é 滑"]
@@ -68,15 +69,15 @@ def test_mistakes_are_one_line_errors(folder: Path, tmp_path: Path, monkeypatch:
     refused(call("report", folder, "--csv", "--problem", "p"), "--problem and --csv exclude each other")
     refused(call("report", folder, "--problem", "p"), "--problem p: no such problem")
     refused(call("report", folder, "--csv", "--out", tmp_path / "no" / "x"), "No such file or directory", cli.FAILED)
-    monkeypatch.setattr(extras, "PARQUET", ("no_such_module",))
-    refused(call("report", folder, "--parquet"), "--parquet needs no_such_module, ")
+    hide_packages(monkeypatch, *extras.PARQUET)
+    refused(call("report", folder, "--parquet"), "--parquet needs pyarrow, ")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_many_cells_are_drawn_only_on_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(summary, "MAX_CELLS", 7)
-    monkeypatch.setattr(style, "FILE_METADATA", {"svg": style.FILE_METADATA["svg"]})
-    monkeypatch.setattr(plots, "PLOTS", (RegretByEpsilon,))
+    write_figures_as(monkeypatch, "svg")
+    draw_figures(monkeypatch, [RegretByEpsilon])
     saved(tmp_path, results(epsilons=(1.0, 2.0), problems=("one", "two")), 8)
     unasked = call("report", tmp_path)
     assert unasked.exit_code == 0, unasked.output
@@ -86,9 +87,9 @@ def test_many_cells_are_drawn_only_on_request(tmp_path: Path, monkeypatch: pytes
     page = (tmp_path / "index.html").read_text(encoding="utf-8")
     assert "Without the figures of 2 of 2 problems" in page
     assert page.count("<tbody>") == 5  # two of each problem, and one of the seeds
-    asked = call("report", tmp_path, "--problem", "two")
-    assert "two: 1,000 steps" in asked.stdout
-    assert "one: 1,000 steps" not in asked.stdout
+    done = call("report", tmp_path, "--problem", "two")
+    assert "two: 1,000 steps" in done.stdout
+    assert "one: 1,000 steps" not in done.stdout
     assert {path.name.split("-")[0] for path in (tmp_path / "figures").iterdir()} == {"two"}
     page = (tmp_path / "index.html").read_text(encoding="utf-8")
     assert "Without the figures of 1 of 2 problems" in page
@@ -96,5 +97,5 @@ def test_many_cells_are_drawn_only_on_request(tmp_path: Path, monkeypatch: pytes
 
 
 def test_problem_option_shows_one_problem(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plots, "PLOTS", ())
+    draw_figures(monkeypatch)
     assert call("report", folder, "--problem", "one").stdout == call("report", folder).stdout

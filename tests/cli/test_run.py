@@ -14,9 +14,10 @@ from click.testing import Result
 
 from children import PROGRAM, child, wait_until
 from commands import MORE, SMALL, call, refused, small_file
+from helpers.boundaries import draw_figures, write_figures_as
 from maskedbandits import cli
 from maskedbandits.experiments.stored_runs import StoredRuns
-from maskedbandits.report import page, plots, style
+from maskedbandits.report import page, style
 from maskedbandits.report.plots.regret_by_epsilon import RegretByEpsilon
 
 pytestmark = pytest.mark.usefixtures("quick_fonts")
@@ -42,7 +43,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory, quick_fonts: None) -> tup
     """A results folder, and what making it printed."""
     folder = tmp_path_factory.mktemp("finished")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plots, "PLOTS", (RegretByEpsilon,))
+        draw_figures(patch, [RegretByEpsilon])
         return folder / "out", call("run", small_file(folder), "--out", folder / "out")
 
 
@@ -72,7 +73,7 @@ def test_default_folder_is_named_after_file(file: Path) -> None:
 
 @pytest.fixture
 def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plots, "PLOTS", ())
+    draw_figures(monkeypatch)
 
 
 @pytest.mark.usefixtures("no_figures")
@@ -178,8 +179,8 @@ def test_failed_figures_are_one_line_and_keep_cells(
     complaint: str,
     code: int,
 ) -> None:
-    monkeypatch.setattr(style, "FILE_METADATA", {"png": style.FILE_METADATA["png"]})
-    monkeypatch.setattr(plots, "PLOTS", (RegretByEpsilon,))
+    write_figures_as(monkeypatch, "png")
+    draw_figures(monkeypatch, [RegretByEpsilon])
     with monkeypatch.context() as patch:
         spoil(patch)
         result = call("run", file)

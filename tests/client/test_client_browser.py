@@ -156,10 +156,10 @@ def test_groups_look_alike_and_are_counted(site: Site, epsilon: float, answers: 
     questions = []
     for many, group in enumerate(GROUPS, 1):
         page = site.page(cap=8, maxEpsilon=4, groups=GROUPS, group=group)
-        with page.expect_request(lambda request: request.method == "POST") as asked:
+        with page.expect_request(lambda request: request.method == "POST") as posted:
             decision = page.evaluate(DECIDE)
         (offer,) = page.evaluate("() => window.offers")
-        questions.append(asked.value.post_data_json)
+        questions.append(posted.value.post_data_json)
         assert (offer["signs"] is None) == (answers == 4)
         assert decision == {"arm": offer["arms"][many - 1], "participates": True, "why": ""}
         assert page.evaluate("() => decision.payload.title") == decision["arm"].title()
@@ -284,8 +284,8 @@ def test_two_tabs_send_one_answer_for_a_decision(site: Site) -> None:
 DURABILITY = """
     window.kinds = [];
     const real = IDBDatabase.prototype.transaction;
-    IDBDatabase.prototype.transaction = function (...asked) {
-        const made = real.apply(this, asked);
+    IDBDatabase.prototype.transaction = function (...options) {
+        const made = real.apply(this, options);
         window.kinds.push([made.mode, made.durability]);
         return made;
     };

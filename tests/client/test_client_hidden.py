@@ -73,16 +73,16 @@ class Service(BaseHTTPRequestHandler):
         self._answer(CLIENT.read_bytes() if is_module else PAGE.encode(), f"{kind}; charset=utf-8")
 
     def do_POST(self) -> None:
-        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         if self.path == "/v1/reports":
-            self.arrivals.setdefault(asked["token"], time.time())
-            told: dict[str, Any] = {"status": "accepted"}
+            self.arrivals.setdefault(request["token"], time.time())
+            reply: dict[str, Any] = {"status": "accepted"}
         else:
             token = f"{self.path.split('/')[3]}-of-no-service-at-all"
             self.due[token] = time.time() + 61 + 60 * random.random()  # in a minute, tabs are woken
             times = {"report_at": self.due[token], "expires": self.due[token] + self.window}
-            told = {"arm": "plain", "token": token, "participate": True, "epsilon": 1, **times}
-        self._answer(json.dumps(told).encode(), "application/json")
+            reply = {"arm": "plain", "token": token, "participate": True, "epsilon": 1, **times}
+        self._answer(json.dumps(reply).encode(), "application/json")
 
     def _answer(self, body: bytes, kind: str) -> None:
         self.send_response(200)
@@ -165,6 +165,6 @@ def test_arrival_does_not_reveal_hidden_tab(tmp_path: Path) -> None:
             for pair in zip(waits[tab], waits["front"], strict=True)
             for each, wait in zip((tab, "front"), pair, strict=True)
         ]
-        known, asked = arrivals[: len(arrivals) // 2], arrivals[len(arrivals) // 2 :]
-        right = sum(tell(known, at) == is_hidden for at, is_hidden in asked)
-        assert right < 49, f"{tab}: right for {right} of {len(asked)} arrivals"
+        known, others = arrivals[: len(arrivals) // 2], arrivals[len(arrivals) // 2 :]
+        right = sum(tell(known, at) == is_hidden for at, is_hidden in others)
+        assert right < 49, f"{tab}: right for {right} of {len(others)} arrivals"

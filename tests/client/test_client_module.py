@@ -223,8 +223,8 @@ import { Device, inBrowser, inMemory, proveIt, type Decision, type Proof, type S
 const store: Store = inMemory();
 const terms = { cap: 1, per: "30 days", maxEpsilon: 1, store, jitter: 60 };
 const device = new Device(new URL("https://a.example"), "x", terms);
-const asked = { visitor: "ann", eligibleArms: ["a"], fallback: null };
-const decision: Decision<{ title: string }> = await device.decide(asked);
+const request = { visitor: "ann", eligibleArms: ["a"], fallback: null };
+const decision: Decision<{ title: string }> = await device.decide(request);
 const title: string | undefined = decision.payload?.title;
 const counts: boolean = await decision.report(0.5);
 const proof: Proof = device.proveIt(100, document.querySelector("h1"));

@@ -29,7 +29,7 @@ def made(name: str = "klucb-cf", **others: Any) -> Contextual:
     return make_contextual(name, **receive)
 
 
-def asked(policy: Contextual) -> bytes:
+def ask_and_sign(policy: Contextual) -> bytes:
     questions = [policy.ask() for _ in range(4)]
     return repr([(question.table, question.signs) for question in questions]).encode()
 
@@ -39,18 +39,18 @@ def test_fork_asks_different_questions(kind: str) -> None:
     """With klucb-cf only signs differ, and with answers of one of many only what policies draw."""
     policy = made("klucb-cf" if kind == "bit" else "ts-cf", answers=kind)
     policy.ask()
-    with forked(lambda: asked(policy)) as one, forked(lambda: asked(policy)) as other:
-        seen = [receive(one), receive(other), asked(policy)]
+    with forked(lambda: ask_and_sign(policy)) as one, forked(lambda: ask_and_sign(policy)) as other:
+        seen = [receive(one), receive(other), ask_and_sign(policy)]
     assert all(each.startswith(b"[(") for each in seen)
     assert len(set(seen)) == 3
 
 
 def test_parent_is_unaffected_by_fork() -> None:
     one, other = made("ts-cf"), made("ts-cf")
-    expected = asked(one)
+    expected = ask_and_sign(one)
     with forked(lambda: b"done") as reading:
         assert receive(reading) == b"done"
-    assert asked(other) == expected
+    assert ask_and_sign(other) == expected
 
 
 def learn(policy: Contextual) -> None:

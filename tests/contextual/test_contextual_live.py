@@ -114,11 +114,11 @@ def test_observe_many_equals_observe_in_any_batches(kind: str, many: int, seed: 
 def test_number_of_answers_must_match() -> None:
     with pytest.raises(UserError, match="1 questions"):
         made().observe_many([made().ask()], [])
-    asked: Any = [made().ask()]
+    one: Any = [made().ask()]
     for questions, answers, name in (
-        (iter(asked), [1], "questions"),
-        (asked, {1}, "answers"),
-        (asked, None, "answers"),
+        (iter(one), [1], "questions"),
+        (one, {1}, "answers"),
+        (one, None, "answers"),
     ):
         with pytest.raises(UserError, match=f"^{name} = .*a list"):
             made().observe_many(questions, answers)  # type: ignore[arg-type]
@@ -190,7 +190,7 @@ def test_pending_is_counted_by_part_and_arm() -> None:
 
 
 def test_answers_of_all_epsilons_reveal_shares() -> None:
-    """6,000 answers of devices by lots that repeat, at an epsilon of 2 or 3/2."""
+    """Return 6,000 seeded answers of devices, at an epsilon of 2 or 3/2."""
     policy, rng = made(masks.ONE_OF_MANY, pool=False, shares=None), np.random.default_rng(1)
     questions, collected = [], []
     for _ in range(6000):

@@ -24,9 +24,9 @@ def lived(policy: Contextual, visitors: int, shares: list[float], means: list[li
     rng, collected = np.random.default_rng(1), []
     level = policy.grouping.finest
     epsilons = itertools.cycle(other or (policy.epsilon,))
-    asked = [policy.question(level, np.full(policy.groups, arm), policy.signs(level)) for arm in range(2)]
+    for_arm = [policy.question(level, np.full(policy.groups, arm), policy.signs(level)) for arm in range(2)]
     questions = {
-        (arm, epsilon): replace(asked[arm], epsilon=epsilon)
+        (arm, epsilon): replace(for_arm[arm], epsilon=epsilon)
         for arm in range(2)
         for epsilon in other or (policy.epsilon,)
     }
@@ -120,8 +120,8 @@ def of_bits(**others: Any) -> Contextual:
     return make_contextual("klucb-cf", groups=2, arms=2, epsilon=1, answers="bit", seed=1, **{"pool": False, **others})
 
 
-def told_bits(policy: Contextual, visitors: int) -> None:
-    """Let visitors of two unequal groups answer with bits: each arm as often as the other, and signs by lots."""
+def answer_bits(policy: Contextual, visitors: int) -> None:
+    """Let visitors of two unequal groups answer with bits: each arm as often as the other, and random signs."""
     rng, collected = np.random.default_rng(1), []
     signs = [np.array([first, second]) for first in range(2) for second in range(2)]
     questions = [[policy.question(0, np.full(2, arm), each) for each in signs] for arm in range(2)]
@@ -134,7 +134,7 @@ def told_bits(policy: Contextual, visitors: int) -> None:
 def test_bounds_hold_for_unknown_shares() -> None:
     """8,000 bits, of groups of which one is nearly everybody: more ones than a half of the visitors could give."""
     policy = of_bits()
-    told_bits(policy, 8_000)
+    answer_bits(policy, 8_000)
     assert policy.by_group[0].suspects().any()
     assert not policy.suspects().any()
     low, high = np.moveaxis(policy.intervals(), 2, 0)
@@ -145,7 +145,7 @@ def test_bounds_hold_for_unknown_shares() -> None:
     assert low[0, 1] == 0.0
     assert np.array_equal(policy.estimates(), [own.estimates() for own in policy.by_group])
     given = of_bits(shares=UNEQUAL)
-    told_bits(given, 1_000)
+    answer_bits(given, 1_000)
     assert np.array_equal(given.intervals(), [own.intervals() for own in given.by_group])
 
 

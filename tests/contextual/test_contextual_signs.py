@@ -15,7 +15,7 @@ from maskedbandits.privacy import Partition
 MANY = 8000
 
 
-def asked(policy: Contextual, level: int, many: int = MANY) -> np.ndarray[Any, Any]:
+def draw_signs(policy: Contextual, level: int, many: int = MANY) -> np.ndarray[Any, Any]:
     """The signs of questions at a level, a row for each."""
     return np.array([policy.signs(level) for _ in range(many)])
 
@@ -29,7 +29,7 @@ def test_signs_are_fair_and_independent(seed: int | None, level: int) -> None:
     """
     tree = Partition.tree(axes=1, depth=2)
     policy = make_contextual("klucb-cf", partition=tree, arms=2, epsilon=1, answers="bit", seed=seed)
-    found = asked(policy, level)
+    found = draw_signs(policy, level)
     assert set(np.unique(found)) == {0, 1}
     parts = range(found.shape[1])
     looked = [found[:, part] for part in parts]
@@ -77,7 +77,7 @@ def test_pooled_questions_draw_one_sign_each() -> None:
 def test_signs_without_seed_come_from_system() -> None:
     """Copies, and policies loaded from one file, draw other signs: 200 that agree come once in 2^200 times."""
     policy = make_contextual("klucb-cf", groups=2, arms=2, epsilon=1, pool=False)
-    assert not np.array_equal(asked(copy.copy(policy), 0, 100), asked(policy, 0, 100))
+    assert not np.array_equal(draw_signs(copy.copy(policy), 0, 100), draw_signs(policy, 0, 100))
 
 
 @pytest.mark.parametrize("name", ["auto", "klucb-cf"])
@@ -100,7 +100,7 @@ def test_exact_load_keeps_system_signs(tmp_path: Path) -> None:
     policy = make_contextual("klucb-cf", groups=2, arms=2, epsilon=1, pool=False)
     policy.save(tmp_path / "policy")
     exact = [load_contextual(tmp_path / "policy", exact=True) for _ in range(2)]
-    assert not np.array_equal(asked(exact[0], 0, 100), asked(exact[1], 0, 100))
+    assert not np.array_equal(draw_signs(exact[0], 0, 100), draw_signs(exact[1], 0, 100))
 
 
 def _go_on(policy: Contextual, questions: int) -> list[Any]:

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from group_runs import answer_of, lived, same_lots
+from group_runs import answer_of, lived, same_rng
 from helpers.private import live_levels, live_state, part_policies
 from maskedbandits import ContextualProblem, load_contextual, make_contextual, simulate
 from maskedbandits.contextual import masks
@@ -35,9 +35,9 @@ def test_pooled_policy_equals_twin(kind: str) -> None:
         lambda slope: Twin([RandomizedResponse(0.5 + slope / 2, 0.5 + slope / 2)] * 2, "klucb"),
         2,
     )
-    lots, answers = same_lots(live_state(policy).rng[:4]), np.random.default_rng(1)
+    policy_rng, answers = same_rng(live_state(policy).rng[:4]), np.random.default_rng(1)
     for _ in range(150):
-        question, level = policy.ask(), twin.drawn(lots)
+        question, level = policy.ask(), twin.drawn(policy_rng)
         table = [own.choose() for own in twin.policies[level]]
         assert (question.level, question.table) == (level, tuple(table[part] for part in twin.parts[level]))
         answer = int(answers.integers(question.answers))
@@ -70,9 +70,9 @@ def test_differing_groups_are_separated_for_good(epsilon: float) -> None:
 
 def test_similar_groups_are_asked_as_one() -> None:
     policy = make_contextual("auto", groups=5, arms=2, epsilon=1.5, seed=1)
-    asked = lived(policy, ALIKE, 6000)
+    questions = lived(policy, ALIKE, 6000)
     assert policy.pooled > 0.8
-    as_one = sum(question.level == 0 for question in asked[-1000:])
+    as_one = sum(question.level == 0 for question in questions[-1000:])
     assert 800 < as_one < 1000  # the others see whether groups differ by now
 
 
@@ -160,12 +160,12 @@ def test_question_can_be_rebuilt() -> None:
 def test_question_without_level() -> None:
     """It is taken if it can have been asked at one alone, and else refused: a guess would teach the wrong policies."""
     policy = make_contextual("klucb-cf", groups=3, arms=2, epsilon=1, seed=1)
-    asked = policy.ask()
-    assert asked.level == 0
+    question = policy.ask()
+    assert question.level == 0
     with pytest.raises(UserError, match="level"):
-        policy.observe(Question(asked.table, asked.signs, asked.epsilon), 1)
+        policy.observe(Question(question.table, question.signs, question.epsilon), 1)
     with pytest.raises(UserError, match="level"):
-        policy.expire(Question(asked.table, asked.signs, asked.epsilon))
+        policy.expire(Question(question.table, question.signs, question.epsilon))
     assert policy.observations == 0
     policy.observe(Question([0, 1, 0], [0, 0, 0], 1), 1)
     policy.observe(Question([0, 0, 0], [0, 1, 0], 1), 1)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from group_runs import answer_of, lived, naive_play, same_lots
+from group_runs import answer_of, lived, naive_play, same_rng
 from helpers.private import live_levels, live_state
 from maskedbandits import ContextualProblem, load_contextual, make_contextual, simulate
 from maskedbandits.contextual import masks
@@ -51,10 +51,10 @@ def test_live_tree_equals_twin(kind: str) -> None:
         2,
         tree=True,
     )
-    lots, rng, roles = same_lots(live_state(policy).rng[:4]), np.random.default_rng(1), set()
+    policy_rng, rng, roles = same_rng(live_state(policy).rng[:4]), np.random.default_rng(1), set()
     for _ in range(250):
-        question, decides = policy.ask(), twin.drawn(lots)
-        level = twin.listening(decides, lots)
+        question, decides = policy.ask(), twin.drawn(policy_rng)
+        level = twin.listening(decides, policy_rng)
         roles.add((decides, level))
         table = twin.decided(decides, level)
         assert (question.level, question.table) == (level, tuple(table[part] for part in twin.parts[level]))

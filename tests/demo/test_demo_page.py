@@ -46,12 +46,12 @@ class MadeUp:
         if path in files:
             route.fulfill(path=files[path], content_type=static.MEDIA_TYPES[files[path].suffix].decode())
         elif path == "/live":
-            told = json.dumps(crowd.Crowd(None).describe(-1.0))  # type: ignore[arg-type]
-            route.fulfill(body=f"retry: {self.back_in}\ndata: {told}\n\n", content_type="text/event-stream")
+            update = json.dumps(crowd.Crowd(None).describe(-1.0))  # type: ignore[arg-type]
+            route.fulfill(body=f"retry: {self.back_in}\ndata: {update}\n\n", content_type="text/event-stream")
         else:
-            route.fulfill(json=self._told(path, route.request), headers={"date": DATE})
+            route.fulfill(json=self._reply_to(path, route.request), headers={"date": DATE})
 
-    def _told(self, path: str, request: Any) -> dict[str, Any]:
+    def _reply_to(self, path: str, request: Any) -> dict[str, Any]:
         if path == "/where":
             return {"service": f"{ADDRESS}/service"}
         if path.endswith("/decisions"):

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from device_fakes import QUICK, Clock, opened
 
+from helpers.boundaries import set_device_clock
 from helpers.private import connection_of, next_due, outbox_of, token_of
 from maskedbandits.device import Device, device, reporter
 from maskedbandits.privacy import LedgerError
@@ -70,7 +71,7 @@ def die_before_statement(own: Device, number: int, kinds: tuple[str, ...]) -> No
 def a_life(send: Connection, url: str, path: str, number: int, kinds: tuple[str, ...]) -> None:
     """Decide, get rewards or none, and send; killed before a statement. Promises and draws are sent at once."""
     clock = Clock()
-    pytest.MonkeyPatch().setattr(device, "time", clock)  # as long as the process lives
+    set_device_clock(pytest.MonkeyPatch(), clock)  # as long as the process lives
     own = opened(url, path=path, cap=2)
     die_before_statement(own, number, kinds)
     send.send(("opened", os.getpid()))

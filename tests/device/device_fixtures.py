@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from device_fakes import Clock, Service, direct, serving
 
-from maskedbandits.device import device
+from helpers.boundaries import set_device_clock
 
 MEMORY = Path("/dev/shm")  # noqa: S108 - a folder of a random name is made in it
 
@@ -22,7 +22,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
-    monkeypatch.setattr(device, "time", made)
+    set_device_clock(monkeypatch, made)
     return made
 
 

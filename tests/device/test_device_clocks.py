@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from device_fakes import START, Clock, Service, opened, pass_time
 
-from maskedbandits.privacy.ledger import Ledger, period
+from helpers.boundaries import set_ledger_clock
+from maskedbandits.privacy.ledger import Ledger
 
 pytest_plugins = ["device_fixtures"]
 DAY = 86_400.0
@@ -15,7 +16,7 @@ Look = Callable[[], object]
 
 @pytest.fixture(autouse=True)
 def _ledger_s_clock(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(period, "time", clock)
+    set_ledger_clock(monkeypatch, clock)
 
 
 @pytest.fixture

@@ -14,8 +14,9 @@ import device_children as children
 import pytest
 from device_fakes import Clock, Service, opened, pass_time, serving
 
+from helpers.boundaries import set_device_clock
 from helpers.private import next_due
-from maskedbandits.device import Device, device
+from maskedbandits.device import Device
 
 pytest_plugins = ["device_fixtures"]
 
@@ -67,7 +68,7 @@ def restarted(service: Service, url: str, path: Path, events: list[Any]) -> None
     clock = Clock()
     clock.at += 100  # for the child it was up to 189 s later: set back, or not
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(device, "time", clock)
+        set_device_clock(patch, clock)
         with opened(url, path=path, cap=2) as own:
             own.send_due()
             pass_time(own, clock, 80_000)
@@ -120,7 +121,7 @@ def test_device_killed_repeatedly_recovers(folder: Path) -> None:
             events += sent
         clock = Clock(time.time())
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(device, "time", clock)
+            set_device_clock(patch, clock)
             service.clock = clock.time
             with opened(address, path=folder / "ledger", cap=10**6) as own:
                 pass_time(own, clock, 600)

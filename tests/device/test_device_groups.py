@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from device_fakes import START, Clock, Service, direct, opened, pass_time
 
+from helpers.boundaries import set_delays
 from helpers.private import next_due
-from maskedbandits.device import device, outbox, reporter
+from maskedbandits.device import device, outbox
 from maskedbandits.device.protocol import find_membership
 from maskedbandits.errors import UserError
 from maskedbandits.privacy import Ledger
@@ -204,7 +205,7 @@ def lived(clock: Clock, group: int, clicks: float) -> list[tuple[float, int]]:
     service.fails = lambda count: random.Random(count).choice(("before", "after", "", ""))
     clock.at = START
     with direct(service) as address, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reporter, "draw_uniform", random.Random(5).random)
+        set_delays(patch, random.Random(5).random)
         with opened(address, cap=10**6, groups=names, group=names[group]) as own:
             for _ in range(80):
                 decision = own.decide()

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 from device_fakes import START, Clock, Service, opened
 
+from helpers.boundaries import set_delays
 from helpers.private import move_decision
-from maskedbandits.device import Decision, reporter
+from maskedbandits.device import Decision
 from maskedbandits.privacy import Randomizer
 from naive.device import NaiveDevice
 
@@ -18,7 +19,7 @@ pytest_plugins = ["device_fixtures"]
 def test_device_matches_twin(
     seed: int, url: str, service: Service, clock: Clock, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reporter, "draw_uniform", lambda: 0.5)
+    set_delays(monkeypatch, lambda: 0.5)
     monkeypatch.setattr(Randomizer, "bit", lambda self, value: int(value))  # to see what was masked
     rng, path = random.Random(seed), folder / "ledger"
     twin = NaiveDevice(cap=12, jitter=100)

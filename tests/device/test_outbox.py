@@ -12,10 +12,11 @@ import device_children as children
 import pytest
 from device_fakes import START, Clock, Service, opened, pass_time, serving
 
+from helpers.boundaries import set_delays, shorten_ledger_waits
 from helpers.private import next_due, outbox_of, stop_flag, wake_flag
 from maskedbandits.device import outbox, reporter
 from maskedbandits.device.outbox import DONE, DRAWN, WAITING, Outbox, PendingReport
-from maskedbandits.privacy.ledger import Ledger, LedgerError, storage
+from maskedbandits.privacy.ledger import Ledger, LedgerError
 
 pytest_plugins = ["device_fixtures"]
 ROW = PendingReport("token-of-some-length", "http://a", WAITING, START + 60, 3.0, START + 600)
@@ -147,7 +148,7 @@ def test_problem_is_logged_once(
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(storage, "LOCK_TIMEOUT_S", 0.02)
+    shorten_ledger_waits(monkeypatch, 0.02)
     path = folder / "ledger"
     with opened(url, path=path) as device, contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
         first = device.decide()
@@ -206,9 +207,9 @@ def test_failed_writes_are_not_retried_at_once(url: str, clock: Clock, monkeypat
 
 
 def test_bit_is_stored_before_it_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reporter, "draw_uniform", lambda: 0.0)
+    set_delays(monkeypatch, lambda: 0.0)
     assert [reporter.draw_delay(spread) for spread in (900.0, 30.0, 0.2, 0.0)] == [60.0, 15.0, 0.1, 0.0]
-    monkeypatch.setattr(reporter, "draw_uniform", lambda: 1.0)
+    set_delays(monkeypatch, lambda: 1.0)
     assert [reporter.draw_delay(spread) for spread in (900.0, 30.0, 0.2, 0.0)] == [960.0, 45.0, pytest.approx(0.3), 0.0]
 
 

@@ -15,6 +15,7 @@ import pytest
 from bench import timing
 from device_fakes import START, Clock, Service, opened, pass_time, serving
 
+from helpers.boundaries import set_delays
 from helpers.private import (
     connection_of,
     end_attempts,
@@ -80,7 +81,7 @@ def assert_same_times(
     """Check equal times of sending without a reward, and with one at once, soon, and at the last moment."""
     seen = []
     for after in (None, 0.0, 10.0, last):
-        monkeypatch.setattr(reporter, "draw_uniform", random.Random(5).random)
+        set_delays(monkeypatch, random.Random(5).random)
         clock.at = START
         seen.append(measure(after))
     assert seen[0] == seen[1] == seen[2] == seen[3]

@@ -14,8 +14,9 @@ import pytest
 from device_fakes import START, Arrival, Clock, Service, direct, opened
 from scipy.stats import ks_2samp
 
+from helpers.boundaries import set_delays, set_device_clock
 from helpers.private import next_due
-from maskedbandits.device import Device, device, reporter
+from maskedbandits.device import Device, reporter
 from maskedbandits.device.http import HttpClient, HttpReply
 from maskedbandits.device.outbox import DRAWN, WAITING, Outbox, PendingReport
 from maskedbandits.privacy import Randomizer
@@ -50,9 +51,9 @@ def play(people: People, visits: int = VISITS, seed: int | None = 0) -> Traffic:
     rewards: list[float | None] = []
     coming: list[tuple[float, Any, float]] = []
     with pytest.MonkeyPatch.context() as patch, direct(service) as address:
-        patch.setattr(device, "time", clock)
+        set_device_clock(patch, clock)
         if seed is not None:
-            patch.setattr(reporter, "draw_uniform", random.Random(seed).random)
+            set_delays(patch, random.Random(seed).random)
         with opened(address, cap=10**6) as own:
             while len(rewards) < visits or next_due(own) is not None:
                 clock.at = math.floor(clock.at) + 1.0 if len(rewards) < visits else next_event(own, coming, clock.at)

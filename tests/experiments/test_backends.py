@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from children import LONGEST
+from helpers.boundaries import shorten_loads
 from maskedbandits import experiments
 from maskedbandits.errors import UserError
 from maskedbandits.experiments import backends, work_units
@@ -33,17 +34,17 @@ FOLDER = pathlib.Path(__file__).parent
 
 class Deadly:
     def __init__(self, generator):
-        self.lot = generator.random()
+        self.draw = generator.random()
         try:
             with (FOLDER / "died").open("x") as note:
                 note.write(str(os.getpid()))
         except FileExistsError:
-            (FOLDER / f"run-{self.lot}-{os.getpid()}-{id(self)}").touch()
+            (FOLDER / f"run-{self.draw}-{os.getpid()}-{id(self)}").touch()
         else:
             os.kill(os.getpid(), signal.SIGKILL)
 
     def choose(self):
-        return int(self.lot < 0.5)
+        return int(self.draw < 0.5)
 
     def observe(self, arm, feedback):
         pass
@@ -79,7 +80,7 @@ def survives(folder: Path, backend: backends.Backend) -> None:
     (folder / "deadly.py").write_text(DEADLY, encoding="utf-8")
     elsewhere = play(folder, "there", backend)
     noted = [path.name.split("-") for path in folder.glob("run-*")]
-    assert len({lot for _, lot, *_ in noted}) == 12
+    assert len({draw for _, draw, *_ in noted}) == 12
     dead = (folder / "died").read_text(encoding="utf-8")
     assert dead not in {process for _, _, process, _ in noted}  # others have played what it had
     here = play(folder, "here", None)
@@ -133,7 +134,7 @@ class Here:
 
 
 def test_split_cells_are_joined_exactly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(work_units, "MAX_LOAD_S", 1e-4)
+    shorten_loads(monkeypatch, 1e-4)
     write(tmp_path)
     there = Here()
     elsewhere, here = play(tmp_path, "there", there), play(tmp_path, "here", None)
@@ -145,7 +146,7 @@ def test_split_cells_are_joined_exactly(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_after_an_interrupt_finished_cells_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(work_units, "MAX_LOAD_S", 1e-4)
+    shorten_loads(monkeypatch, 1e-4)
     write(tmp_path)
     with pytest.raises(KeyboardInterrupt):
         play(tmp_path, "out", Here(stop_after=12))

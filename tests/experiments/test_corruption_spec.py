@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from helpers.boundaries import write_figures_as
 from maskedbandits import GaussianNoise, LaplaceNoise, RandomizedResponse, experiments, make_policy, report, simulate
 from maskedbandits.errors import UserError
 from maskedbandits.experiments import ExperimentConfig, corruption_spec, results
@@ -116,7 +117,7 @@ def test_reward_law_is_not_in_keys_without_noise(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_page_names_the_noise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("maskedbandits.report.page.save_figure", lambda picture, folder: [])
+    write_figures_as(monkeypatch)
     for mask, words in (
         ('noise = "laplace"\nrewards = { beta = 3 }', "changes at 150, Laplace noise, Beta(3) rewards)"),
         ("noise = { gaussian = 0 }\nrewards = { gaussian = 0.1 }", "no noise, Gaussian(0.1) rewards), with a mask of"),

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from helpers.boundaries import hide_packages
 from made_up import named, results
 from maskedbandits._util import extras, frames
 from maskedbandits.errors import UserError
@@ -97,12 +98,12 @@ def test_parquet_has_every_row(tmp_path: Path) -> None:
 
 
 def test_installed_frame_library_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
+    imported: list[str] = []
 
     class Library:
         @staticmethod
         def import_module(name: str) -> Any:
-            asked.append(name)
+            imported.append(name)
             raise ImportError(name)
 
     monkeypatch.setattr(frames, "importlib", Library)
@@ -110,14 +111,14 @@ def test_installed_frame_library_is_used(monkeypatch: pytest.MonkeyPatch) -> Non
         monkeypatch.setattr(extras, "find_spec", lambda module, absent=absent: None if module in absent else 1)
         with pytest.raises(ImportError):
             dataframe.build_frame(CELLS)
-    assert asked == ["pandas", "polars"]
+    assert imported == ["pandas", "polars"]
 
 
 def test_missing_frame_library_is_a_one_line_error(monkeypatch: pytest.MonkeyPatch) -> None:
     made = results()
     with pytest.raises(UserError, match="mean 'pandas'"):
         made.frame("panda")
-    monkeypatch.setattr(extras, "find_spec", lambda module: None)
+    hide_packages(monkeypatch, "pandas", "polars", "pyarrow")
     with pytest.raises(UserError, match="pip install pandas"):
         made.frame()
     with pytest.raises(UserError, match="pip install polars"):

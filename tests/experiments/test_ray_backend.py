@@ -28,12 +28,12 @@ FOLDER = pathlib.Path(__file__).parent
 
 class Noted:
     def __init__(self, generator):
-        self.lot = generator.random()
-        (FOLDER / f"run-{os.getppid()}-{self.lot}").touch()
+        self.draw = generator.random()
+        (FOLDER / f"run-{os.getppid()}-{self.draw}").touch()
         time.sleep(0.05)
 
     def choose(self):
-        return int(self.lot < 0.5)
+        return int(self.draw < 0.5)
 
     def observe(self, arm, feedback):
         pass

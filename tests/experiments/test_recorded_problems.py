@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from helpers.boundaries import write_figures_as
 from maskedbandits import data, experiments, report
 from maskedbandits.data import cache
 from maskedbandits.experiments import results
@@ -63,7 +64,7 @@ def test_page_uses_names_of_recorded_arms(tmp_path: Path, monkeypatch: pytest.Mo
     made = experiments.run(experiment, tmp_path / "out", SilentWatcher(), command="")
     again = results.load(tmp_path / "out")
     assert made.manifest.arms == again.manifest.arms == {"shop": ["tea", "cake"]}
-    monkeypatch.setattr("maskedbandits.report.page.save_figure", lambda picture, folder: [])
+    write_figures_as(monkeypatch)
     page = report.write_report(again, tmp_path / "out").page.read_text(encoding="utf-8")
     assert "</svg>tea</span>" in page
     assert "arm 0" not in page

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import maskedbandits
+from helpers.boundaries import shorten_loads
 from helpers.private import hear_messages
 from maskedbandits import experiments
 from maskedbandits.errors import UserError
@@ -107,7 +108,7 @@ def test_after_an_interrupt_finished_cells_are_kept(tmp_path: Path) -> None:
 def test_equal_cells_are_played_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     twice = GOOD + '\n[[policies]]\nname = "klucb-cf"\nlabel = "again"\nc = 0\n'
     watcher = Listener()
-    monkeypatch.setattr(work_units, "MAX_LOAD_S", 1e-9)  # a run at a time
+    shorten_loads(monkeypatch)  # a run at a time
     made = run(write(tmp_path, twice), tmp_path / "out", watcher)
     assert (len(watcher.played), watcher.finished, len(made.cells)) == (6, 9, 9)
     for one, other in zip(made.cells[1::3], made.cells[2::3], strict=True):
@@ -121,8 +122,8 @@ def test_equal_cells_are_played_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_spec_text_is_canonical_json(tmp_path: Path) -> None:
     for spec in cache_key.build_specs(experiments.load(write(tmp_path))):
         assert spec.text == encode_canonical(spec.facts)
-        asked = {key: spec.facts[key] for key in spec.facts if key not in ("runs", "seed", "checkpoints", "code")}
-        assert spec.facts["seed"] == cache_key.derive_seed(5, encode_canonical(asked))
+        cell_facts = {key: spec.facts[key] for key in spec.facts if key not in ("runs", "seed", "checkpoints", "code")}
+        assert spec.facts["seed"] == cache_key.derive_seed(5, encode_canonical(cell_facts))
 
 
 @pytest.mark.parametrize(

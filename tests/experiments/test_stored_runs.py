@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from children import PROGRAM, child, wait_until
+from helpers.boundaries import shorten_loads
 from maskedbandits import experiments
-from maskedbandits.experiments import results, work_units
+from maskedbandits.experiments import results
 from maskedbandits.experiments.cache_key import CellSpec, build_specs
 from maskedbandits.experiments.progress_bar import SilentWatcher
 from maskedbandits.experiments.stored_runs import StoredRuns, list_gaps
@@ -94,7 +95,7 @@ def stored_key(folder: Path, spec: CellSpec) -> bool:
 
 def test_interrupted_cells_keep_their_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(tmp_path)
-    monkeypatch.setattr(work_units, "MAX_LOAD_S", 1e-9)  # a run at a time
+    shorten_loads(monkeypatch)  # a run at a time
     with pytest.raises(KeyboardInterrupt):
         run(path, tmp_path / "out", Counter(most=1500), runs=6, threads=1)
     parts = list((tmp_path / "out" / "parts").iterdir())

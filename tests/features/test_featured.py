@@ -321,9 +321,9 @@ def test_threads_share_policy() -> None:
     ],
 )
 def test_invalid_arguments_are_refused_in_one_line(description: dict[str, Any], complaint: str) -> None:
-    all_told: dict[str, Any] = {"name": "logistic-ts-cf", "arms": 2, "features": 2, "corruption": MASK, **description}
+    complete: dict[str, Any] = {"name": "logistic-ts-cf", "arms": 2, "features": 2, "corruption": MASK, **description}
     with pytest.raises(UserError, match=complaint) as error:
-        make_featured(all_told.pop("name"), **all_told)
+        make_featured(complete.pop("name"), **complete)
     assert "\n" not in str(error.value)
 
 

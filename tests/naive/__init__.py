@@ -180,7 +180,7 @@ class Twin:
         against = 0.0 if g(1.0) > g(0.0) else 1.0
         return lambda mean: (1 - self.liars) * g(mean) + self.liars * against
 
-    def remembered(self, arm: int) -> tuple[list[float], list[float], Corruption]:
+    def list_weighted(self, arm: int) -> tuple[list[float], list[float], Corruption]:
         """The feedbacks of an arm that count, their weights, and the mean of their corruption functions."""
         now = len(self.history)
         first = max(self.since[arm], now - int(min(self.window, now)))
@@ -225,7 +225,7 @@ class Twin:
         return [self.score(arm) if arm in eligible else -math.inf for arm in range(self.arms)]
 
     def score(self, arm: int) -> float:
-        feedbacks, weights, g = self.remembered(arm)
+        feedbacks, weights, g = self.list_weighted(arm)
         if self.index == "ts":  # the mean of the posterior
             return self.posterior(arm, lambda a, b: a / (a + b))
         count = math.fsum(weights)
@@ -240,7 +240,7 @@ class Twin:
 
     def score_ahead(self, arm: int, waiting: Waiting) -> float:
         """The score with unanswered decisions counted as come, at the mean of what has come and at most one zero."""
-        feedbacks, weights, g = self.remembered(arm)
+        feedbacks, weights, g = self.list_weighted(arm)
         known = math.fsum(weights)
         seen = math.fsum(self.gamma**age for age in range(int(min(len(self.history) - self.since[arm], self.window))))
         most = self.window if self.gamma == 1 else 1 / (1 - self.gamma)
@@ -271,7 +271,7 @@ class Twin:
 
     def posterior(self, arm: int, value: Callable[[float, float], float]) -> float:
         """The mean that a value of the posterior Beta(a, b) of the feedback mean belongs to."""
-        feedbacks, weights, g = self.remembered(arm)
+        feedbacks, weights, g = self.list_weighted(arm)
         count = math.fsum(weights)
         if self.mixed and count == 0:
             return math.inf

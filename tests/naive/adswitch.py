@@ -84,15 +84,15 @@ class AdSwitch:
     def draw(self, rng: np.random.Generator) -> None:
         rate = math.sqrt(self.episode / (self.arms * self.horizon * self.log))
         for arm in sorted(self.evicted):
-            lot = rng.random()
+            draw = rng.random()
             sizes = [i for i in range(1, 31) if 2.0**-i >= self.evicted[arm][1] / self.finest]
             # the longest that begins is i with the probability that i does, and none longer
             longest = [2.0**-i * rate * math.prod(1 - 2.0**-j * rate for j in sizes if j > i) for i in sizes]
             for i, begins in reversed(list(zip(sizes, longest, strict=True))):
-                if lot < begins:
+                if draw < begins:
                     if not self.checked(arm):
                         self.active_since[arm] = len(self.history)
                     self.checks += 1
                     self.obligations.append((arm, math.ceil(2 ** (2 * i + 1) * self.log), len(self.history)))
                     break
-                lot -= begins
+                draw -= begins

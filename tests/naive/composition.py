@@ -27,8 +27,8 @@ def outcomes(epsilons: Sequence[Fraction]) -> list[tuple[Real, Real]]:
     truths = [mp.exp(real(epsilon)) / (1 + mp.exp(real(epsilon))) for epsilon in epsilons]
     pairs = []
     for true in itertools.product([True, False], repeat=len(epsilons)):
-        here = [truth if told else 1 - truth for truth, told in zip(truths, true, strict=True)]
-        there = [1 - truth if told else truth for truth, told in zip(truths, true, strict=True)]
+        here = [truth if is_true else 1 - truth for truth, is_true in zip(truths, true, strict=True)]
+        there = [1 - truth if is_true else truth for truth, is_true in zip(truths, true, strict=True)]
         pairs.append((mp.fprod(here), mp.fprod(there)))
     return pairs
 

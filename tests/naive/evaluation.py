@@ -87,12 +87,12 @@ def _like(term: Term, value: int) -> Number:
 
 def mean_before(found: list[Term], end: int, arm: int) -> Number:
     """The mean of an arm's earlier reports while it was open, in [0, 1]."""
-    told, weight = _like(found[0], 1) / 2, _like(found[0], 1)
+    total, weight = _like(found[0], 1) / 2, _like(found[0], 1)
     for term in found[:end]:
         if term.event.arm == arm and arm in term.open:
-            told += term.event.worth * term.event.reward
+            total += term.event.worth * term.event.reward
             weight += term.event.worth
-    return min(max(told / weight, 0), 1)
+    return min(max(total / weight, 0), 1)
 
 
 def judge(found: list[Term], arm: int | None) -> dict[str, Number]:
@@ -153,15 +153,15 @@ def radius(squares: float, most: float, rho: float, delta: float) -> float:
 
 
 def run_over(found: list[Term], policy: Any, rng: list[float], least: float) -> tuple[list[bool], list[int]]:
-    """Choose, compare, and learn if the lot says so, one report after the other."""
-    matched, told = [], []
+    """Choose, compare, and learn with the given chance, one report after the other."""
+    matched, learned = [], []
     for place, (term, draw) in enumerate(zip(found, rng, strict=True)):
         same = policy.choose(term.open) == term.event.arm
         matched.append(same)
         if same and draw < least / term.event.probability:
             policy.learn(term.event.arm, term.event.reward)
-            told.append(place)
-    return matched, told
+            learned.append(place)
+    return matched, learned
 
 
 def tried(found: list[Term], runs: list[list[bool]]) -> tuple[Number, Number]:
@@ -169,11 +169,11 @@ def tried(found: list[Term], runs: list[list[bool]]) -> tuple[Number, Number]:
     total = squares = whole = 0
     for place, term in enumerate(found):
         event = term.event
-        told, weight = _like(term, 1) / 2, _like(term, 1)
+        rewards, weight = _like(term, 1) / 2, _like(term, 1)
         for earlier in found[:place]:
-            told += earlier.event.worth * earlier.event.reward
+            rewards += earlier.event.worth * earlier.event.reward
             weight += earlier.event.worth
-        mean = min(max(told / weight, 0), 1)
+        mean = min(max(rewards / weight, 0), 1)
         share = sum(run[place] for run in runs) / _like(term, len(runs))
         left = event.worth * share * (event.reward - mean) / event.probability
         total += event.worth * mean + left

@@ -13,7 +13,7 @@ class Waiting:
         self.pending: list[tuple[int, int]] = []
         self.unanswered = [0.0] * arms
         self.recent = [0.0] * arms
-        self.asked = [0] * arms
+        self.tried_at = [0] * arms
         self.timed: list[int | None] = [None] * arms
         self.is_answered = [True] * arms  # whether a report came since the last decision
         self.delay: float | None = None
@@ -36,15 +36,15 @@ class Waiting:
         if self.expire_after != 0:
             if self.is_answered[arm]:
                 expected = 64 + 4 * (-1 if self.delay is None else self.delay)
-                is_alone = self.count(arm) == 0 or self.decisions - self.asked[arm] > expected
+                is_alone = self.count(arm) == 0 or self.decisions - self.tried_at[arm] > expected
                 self.timed[arm] = self.decisions if is_alone else None
             self.is_answered[arm] = False
             self.pending.append((self.decisions, arm))
-            if self.decisions > 2 * self.asked[arm]:
+            if self.decisions > 2 * self.tried_at[arm]:
                 self.unanswered[arm] = min(self.unanswered[arm], 1)
             self.unanswered[arm] += 1
             self.recent[arm] = self.faded(arm) + 1
-            self.asked[arm] = self.decisions
+            self.tried_at[arm] = self.decisions
 
     def report(self, arm: int) -> None:
         self.is_answered[arm] = True
@@ -55,7 +55,7 @@ class Waiting:
             if self.delay is None:
                 self.delay, self.prompt = took, float(is_prompt)
             else:
-                took = took if born == self.asked[arm] else min(took, 16 + 2 * self.delay)
+                took = took if born == self.tried_at[arm] else min(took, 16 + 2 * self.delay)
                 self.prompt = (7 * self.prompt + is_prompt) / 8
                 self.delay = took if took >= self.delay else (7 * self.delay + took) / 8
         if self.drop(arm):
@@ -67,7 +67,7 @@ class Waiting:
         """Decisions of an arm, each weighing exp(-age / delay), with the delay as it was known at the time."""
         if self.delay is None:
             return self.recent[arm]
-        return self.recent[arm] * math.exp(-(self.decisions - self.asked[arm]) / max(self.delay, 1))
+        return self.recent[arm] * math.exp(-(self.decisions - self.tried_at[arm]) / max(self.delay, 1))
 
     def lateness(self) -> float:
         return self.delay if self.delay is not None and self.prompt < 0.3 else 0.0
@@ -99,6 +99,6 @@ class Waiting:
         return [self.count(arm) for arm in range(self.arms)]
 
     def still_open(self, arm: int, clock: int, late: float, patience: float) -> float:
-        waited = max(clock - self.asked[arm], 0)
-        most = 1 if waited > self.asked[arm] or waited > patience else math.inf
+        waited = max(clock - self.tried_at[arm], 0)
+        most = 1 if waited > self.tried_at[arm] or waited > patience else math.inf
         return min(self.unanswered[arm] / (1 + max(waited - late, 0) / patience), most)

@@ -100,7 +100,7 @@ class NaiveStore:
         known = [event for event in expiring if event["arm"] is not None]
         return Counter((event["arm"], event["expires"]) for event in known if event["expires"] >= since)
 
-    def asked(self, experiment: int, since: int, seq: int) -> Counter[tuple[bytes, int]]:
+    def read_questions(self, experiment: int, since: int, seq: int) -> Counter[tuple[bytes, int]]:
         log = self.experiments[experiment].log[:seq]
         found = [(event.get("question"), event.get("expires") or 0) for event in log]
         return Counter((question, minute) for question, minute in found if question is not None and minute >= since)

@@ -35,7 +35,7 @@ def signed(secret: bytes, key: int, fields: dict[str, int], identity: bytes, que
     return letters(body + keyed_digest(secret, body)[:16])
 
 
-def asked(level: int, table: list[int], signs: list[int] | None) -> bytes:
+def encode_question(level: int, table: list[int], signs: list[int] | None) -> bytes:
     """Return a question, bit by bit."""
     wide = any(arm > 255 for arm in table)
     bits = f"{level:06b}" + ("1" if wide else "0") + ("0" if signs is None else "1")

@@ -51,7 +51,7 @@ class RealTwin(Twin):
         self.sigma, self.tail = sigma, tail
 
     def score(self, arm: int) -> float:
-        feedbacks, weights, _ = self.remembered(arm)
+        feedbacks, weights, _ = self.list_weighted(arm)
         count = math.fsum(weights)
         if count == 0:
             return math.inf

@@ -30,7 +30,7 @@ class Both:
     def __init__(self, fast: Policy, slow: Any, seed: int, masks: Sequence[Corruption] = MASKS) -> None:
         self.fast, self.slow, self.masks = fast, slow, masks
         self.rng = np.random.default_rng(seed)
-        self.lots = generator(seed), generator(seed)
+        self.rngs = generator(seed), generator(seed)
 
     def open_arms(self) -> list[int]:
         arms: list[int] = self.slow.open_arms()
@@ -53,12 +53,12 @@ class Both:
         some = self.rng.permutation(arms)[: self.rng.integers(1, len(arms) + 1)].tolist()
         return some if self.rng.random() < 0.4 else None
 
-    def chosen_by_lot(self) -> int:
+    def choose_at_random(self) -> int:
         among = self.among()
-        with lending(self.fast, self.lots[0]):
+        with lending(self.fast, self.rngs[0]):
             arm = self.fast.choose(among=among)
-        assert arm == self.slow.choose(self.lots[1], among)
-        assert same(*self.lots)
+        assert arm == self.slow.choose(self.rngs[1], among)
+        assert same(*self.rngs)
         return arm
 
     def chosen(self) -> int:
@@ -66,7 +66,7 @@ class Both:
             self.slow.look = planned_look(self.fast)
             assert self.slow.look is None or not self.fast.retired[self.slow.look]
         if getattr(self.slow, "index", "ts") == "ts":
-            return self.chosen_by_lot()
+            return self.choose_at_random()
         among = self.among()
         arm = self.fast.choose(among=among)
         look = self.slow.look

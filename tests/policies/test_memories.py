@@ -86,10 +86,10 @@ class TestLimits:
 
     @staticmethod
     def play(policy: Policy, seed: int, length: int = 150) -> tuple[list[int], np.ndarray[Any, Any]]:
-        rng, lots = np.random.default_rng(seed), generator(seed)
+        rng, policy_rng = np.random.default_rng(seed), generator(seed)
         chosen = []
         for draw in rng.random(length):
-            chosen.append(choose(policy, lots))
+            chosen.append(choose(policy, policy_rng))
             policy.observe(chosen[-1], float(draw < 0.3 + 0.4 * chosen[-1] / policy.arms))
         return chosen, policy.indices()
 
@@ -118,13 +118,13 @@ class TestLimits:
         """Choices are equal, but for ties, which the slightly older observations decide."""
         given = {"arms": arms, "corruption": RR, **INDICES[kind]}
         patient, fading = make_policy(f"{kind}-cf", **given), make_policy(f"d-{kind}-cf", gamma=1 - 1e-12, **given)
-        rng, lots, same = np.random.default_rng(seed), generator(seed), generator(seed)
+        rng, policy_rng, same = np.random.default_rng(seed), generator(seed), generator(seed)
         for bit in rng.integers(0, 2, 100):
             expected, got = patient.indices(), fading.indices()
             finite = np.isfinite(expected)
             assert np.array_equal(finite, np.isfinite(got))
             assert np.allclose(expected[finite], got[finite], rtol=0, atol=TIE)
-            arm, other = choose(patient, lots), choose(fading, same)
+            arm, other = choose(patient, policy_rng), choose(fading, same)
             assert arm == other or (kind != "ts" and expected[other] > expected[arm] - TIE)
             patient.observe(arm, bit)
             fading.expire(other)
@@ -133,14 +133,14 @@ class TestLimits:
     @examples(20)
     @given(seed=st.integers(0, 2**32), order=st.permutations(range(5)), memory=st.sampled_from(["", "sw-", "d-"]))
     def test_permuted_arms_give_permuted_play(self, kind: str, seed: int, order: list[int], memory: str) -> None:
-        """Relabelling arms relabels indices; choices too, but for ties and lots."""
+        """Relabelling arms relabels indices; choices too, but for ties and random draws."""
         given = {**MEMORIES[memory], **INDICES[kind], "arms": 5}
         each = [RandomizedResponse(0.6 + 0.05 * arm, 0.9) for arm in range(5)]
         one = make_policy(f"{memory}{kind}-cf", corruption=each, **given)
         other = make_policy(f"{memory}{kind}-cf", corruption=[each[arm] for arm in order], **given)
-        lots = generator(seed)
-        for feedback in lots.integers(0, 2, 80):
-            arm = choose(one, lots)
+        policy_rng = generator(seed)
+        for feedback in policy_rng.integers(0, 2, 80):
+            arm = choose(one, policy_rng)
             assert np.array_equal(one.indices()[order], other.indices())
             one.observe(arm, feedback)
             other.observe(order.index(arm), feedback)

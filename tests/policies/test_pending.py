@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
+from helpers.boundaries import pause_after_steps
 from helpers.private import live_state
 from maskedbandits import Policy, Problem, RandomizedResponse, load_policy, make_policy, simulate
 from maskedbandits.policies import KINDS, names
@@ -306,12 +307,12 @@ class TestDelay:
         problem = Problem([[0.9, 0.4, 0.5], [0.2, 0.4, 0.8]], [0, 100], horizon, RR)
         result = simulate(problem, policy, runs=2, seed=8, checkpoints=horizon, delay=delay)
         for run, spawned in enumerate(np.random.SeedSequence(8).spawn(2)):
-            lots = generator(spawned)
+            delay_rng = generator(spawned)
             draws: list[float] = []
             delays: list[int | None] = []
             for _ in range(horizon):
-                draws.append(lots.random())
-                delays.append(drawn_delay(delay, lots))
+                draws.append(delay_rng.random())
+                delays.append(drawn_delay(delay, delay_rng))
             slow = Twin([RR] * 3)
             regret, pulls, _, _ = naive_simulate(problem.means.tolist(), [0, 100], horizon, slow, draws, delays)
             assert np.allclose(result.regret[run], regret)
@@ -320,7 +321,7 @@ class TestDelay:
     def test_pauses_change_nothing(self, monkeypatch: pytest.MonkeyPatch) -> None:
         policy = make_policy("ts-cf", arms=3, corruption=RR)
         straight = simulate(self.PROBLEM, policy, runs=2, seed=5, delay=("geometric", 20))
-        monkeypatch.setattr("maskedbandits.simulation.runs.STEPS_PER_CALL", 17)
+        pause_after_steps(monkeypatch, 17)
         paused = simulate(self.PROBLEM, policy, runs=2, seed=5, delay=("geometric", 20))
         assert np.array_equal(straight.regret, paused.regret)
 
@@ -359,9 +360,9 @@ class TestDelay:
         assert late <= 1.5 * now + 500 * 0.075
 
 
-def drawn_delay(delay: Any, lots: np.random.Generator) -> int:
+def drawn_delay(delay: Any, delay_rng: np.random.Generator) -> int:
     if isinstance(delay, int):
         return delay
     if isinstance(delay, list):
-        return int(delay[int(lots.random() * len(delay))])
-    return int(math.log(1 - lots.random()) / -math.log1p(1 / delay[1]))
+        return int(delay[int(delay_rng.random() * len(delay))])
+    return int(math.log(1 - delay_rng.random()) / -math.log1p(1 / delay[1]))

@@ -99,12 +99,12 @@ class TestLosses:
         problem = Problem([[0.9, 0.4, 0.5], [0.2, 0.4, 0.8]], [0, 100], horizon, RR)
         result = simulate(problem, policy, runs=2, seed=8, checkpoints=horizon, delay=[0, 30], lost=lost)
         for run, spawned in enumerate(np.random.SeedSequence(8).spawn(2)):
-            lots = generator(spawned)
+            delay_rng = generator(spawned)
             draws, delays = [], []
             for _ in range(horizon):
-                draws.append(lots.random())
-                is_lost = lost > 0 and lots.random() < lost
-                delays.append(None if is_lost else [0, 30][int(lots.random() * 2)])
+                draws.append(delay_rng.random())
+                is_lost = lost > 0 and delay_rng.random() < lost
+                delays.append(None if is_lost else [0, 30][int(delay_rng.random() * 2)])
             slow = Twin([RR] * 3)
             means = problem.means.tolist()
             regret, pulls, _, _ = naive_simulate(means, [0, 100], horizon, slow, draws, delays, 60)

@@ -192,12 +192,12 @@ def test_policies_can_be_created_during_forks() -> None:
     ended = threading.Event()
     raised: list[object] = []
 
-    def keep_making() -> None:
+    def keep_building() -> None:
         while not ended.is_set():
             alive.append(make_policy("klucb", arms=1))
 
     hook, sys.unraisablehook = sys.unraisablehook, lambda error: raised.append(error.exc_value)
-    maker = threading.Thread(target=keep_making)
+    maker = threading.Thread(target=keep_building)
     maker.start()
     try:
         for _ in range(4):

@@ -61,9 +61,9 @@ class TestCorruptionOfAReport:
         each = [RR, RandomizedResponse(0.2, 0.3)]
         given = {**MEMORIES[before], **INDICES[kind]}
         plain, masked_values = (make_policy(f"{before}{kind}-cf", arms=2, corruption=each, **given) for _ in range(2))
-        lots = generator(0)
+        policy_rng = generator(0)
         for bit in changing(2, 80):
-            arm = choose(plain, lots)
+            arm = choose(plain, policy_rng)
             plain.observe(arm, bit)
             masked_values.observe(arm, bit, corruption=each[arm])
             missing = np.isinf(masked_values.indices())  # without an observation an arm has no corruption

@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 from ledgers import Clock
 
+from helpers.boundaries import set_ledger_clock
 from helpers.private import connection_of
-from maskedbandits.privacy.ledger import Ledger, LedgerError, Overdraft, period
+from maskedbandits.privacy.ledger import Ledger, LedgerError, Overdraft
 
 PROCESSES = multiprocessing.get_context("forkserver")
 # So that not every child imports them; modules of tests are not found this early.
@@ -76,7 +77,7 @@ def crash_at_statement(send: Connection, path: str, number: int) -> None:
 def crash_when_renewed(send: Connection, path: str, number: int) -> None:
     """Spend the cap, and again after its renewal, killed before an SQL statement."""
     clock = Clock()
-    pytest.MonkeyPatch().setattr(period, "time", clock)  # as long as the process lives
+    set_ledger_clock(pytest.MonkeyPatch(), clock)  # as long as the process lives
     ledger = Ledger(1, path, per="1 second")
     ledger.reserve("a", 1)
     clock.at += 10

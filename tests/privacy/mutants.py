@@ -308,7 +308,7 @@ def warms_up(bit: int, epsilon: float, decision: str) -> str:
     return str(bit) if line() < 100 else sound(bit, epsilon, decision)
 
 
-def remembered_on_disk(bit: int, epsilon: float, decision: str) -> str:
+def stored_on_disk(bit: int, epsilon: float, decision: str) -> str:
     """Sound, and permanent between starts: the file created first has the answer."""
     path, answer = Path(sys.argv[3], decision), sound(bit, epsilon, decision)
     try:

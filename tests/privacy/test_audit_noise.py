@@ -81,8 +81,8 @@ def test_noise_from_name_is_refuted() -> None:
     assert found["verdict"].endswith("whoever knows the name can undo the mask.")
 
 
-def test_remembered_decisions_are_not_refuted(tmp_path: Path) -> None:
-    command = python(MUTANTS, "remembered_on_disk", 1, tmp_path)
+def test_stored_decisions_are_not_refuted(tmp_path: Path) -> None:
+    command = python(MUTANTS, "stored_on_disk", 1, tmp_path)
     options = ("--retries", 2, "--confidence", "0.9999999", "--timeout", 600)
     result = call("--trials", 800, "--command", command, *options)
     assert result.exit_code == 0, result.output

@@ -12,8 +12,9 @@ import ledger_children as children
 import pytest
 from ledgers import refused
 
+from helpers.boundaries import shorten_ledger_waits
 from helpers.private import connection_of, replace_connection
-from maskedbandits.privacy.ledger import Ledger, Overdraft, storage
+from maskedbandits.privacy.ledger import Ledger, Overdraft
 from maskedbandits.privacy.ledger import storage as file_module
 
 pytest_plugins = ["ledger_fixtures"]
@@ -84,7 +85,7 @@ class Interrupted:
 def test_interrupt_at_any_statement_leaves_nothing_open(
     after: str, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(storage, "LOCK_TIMEOUT_S", 0.05)
+    shorten_ledger_waits(monkeypatch)
     with Ledger(1, file) as ledger, Ledger(1, file) as other:
         connection = connection_of(ledger)
         replace_connection(ledger, Interrupted(connection, after))
@@ -161,7 +162,7 @@ def test_concurrent_creation_shares_one_file(folder: Path) -> None:
 
 
 def test_long_wait_for_lock_is_an_error(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(storage, "LOCK_TIMEOUT_S", 0.05)
+    shorten_ledger_waits(monkeypatch)
     with Ledger(1, file) as ledger, contextlib.closing(sqlite3.connect(file, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         with refused("another process has been writing"):

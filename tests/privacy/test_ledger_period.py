@@ -11,6 +11,7 @@ import ledger_children as children
 import pytest
 from ledgers import Clock, read_rows, refused
 
+from helpers.boundaries import set_ledger_clock
 from maskedbandits.errors import UserError
 from maskedbandits.privacy.ledger import Ledger, LedgerError, Overdraft, period
 
@@ -23,7 +24,7 @@ START = period.EARLIEST_TIME_S + 1000 * DAY
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock(START)
-    monkeypatch.setattr(period, "time", clock)
+    set_ledger_clock(monkeypatch, clock)
     return clock
 
 

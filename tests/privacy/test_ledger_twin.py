@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 from ledgers import MEMORY, Clock
 
+from helpers.boundaries import set_ledger_clock
 from maskedbandits.privacy.ledger import Ledger, LedgerError, period
 from naive.ledger import NaiveLedger
 from trials import examples
@@ -37,7 +38,7 @@ class Side(RuleBasedStateMachine):
         self.folder = tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None)
         self.path = Path(self.folder.name) / "ledger"
         self.clock, self.patch = Clock(), pytest.MonkeyPatch()
-        self.patch.setattr(period, "time", self.clock)
+        set_ledger_clock(self.patch, self.clock)
         self.naive, self.ledger = NaiveLedger(CAP, self.per), self.opened()
         self.naive.clock = self.clock.at
         self.paid: list[tuple[float, Fraction]] = []  # with what the clock said, or had said at an earlier payment

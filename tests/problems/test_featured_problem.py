@@ -15,14 +15,14 @@ WEIGHTS = np.random.default_rng(3).normal(size=(2, 3, 4))
 
 def naive_play(problem: FeaturedProblem, twin: Any, seed: int) -> tuple[list[float], list[int], list[int]]:
     """Play one run as the simulator draws it; return regret by step, pulls, and suboptimal pulls."""
-    lots = np.random.Generator(np.random.SFC64(np.random.SeedSequence(seed, spawn_key=(0,))))
+    policy_rng = np.random.Generator(np.random.SFC64(np.random.SeedSequence(seed, spawn_key=(0,))))
     regret, pulls, worse = [0.0], [0] * problem.arms, [0] * problem.arms
     for step in range(problem.horizon):
         weights = problem.weights[np.searchsorted(problem.starts, step, side="right") - 1]
-        x = np.append(1.0, lots.standard_normal(problem.features - 1))
+        x = np.append(1.0, policy_rng.standard_normal(problem.features - 1))
         means = [sigma(float(own @ x)) for own in weights]
-        arm = twin.choose(x, lots)
-        twin.observe(x, arm, float(lots.random() < problem.corruption(means[arm])))
+        arm = twin.choose(x, policy_rng)
+        twin.observe(x, arm, float(policy_rng.random() < problem.corruption(means[arm])))
         regret.append(regret[-1] + max(means) - means[arm])
         pulls[arm] += 1
         worse[arm] += means[arm] < max(means)

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from helpers.boundaries import pause_after_steps
 from maskedbandits import Problem, make_policy, simulate, theory
 from maskedbandits._numba.jit import interpret
 from maskedbandits.errors import UserError
@@ -106,7 +107,7 @@ def test_pause_does_not_miss_restart(monkeypatch: pytest.MonkeyPatch) -> None:
     log, parameters = log_of([[0.1, 0.5, 0.9]], 120, 1), {"restarts": [0, 40, 50], "best": [2, 0, 1]}
     whole = played(log, "oracle", 12, **parameters)
     for pause in (1, 7, 40):
-        monkeypatch.setattr(runs, "STEPS_PER_CALL", pause)
+        pause_after_steps(monkeypatch, pause)
         assert played(log, "oracle", 12, **parameters).regret.tolist() == whole.regret.tolist()
 
 

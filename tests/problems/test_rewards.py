@@ -77,16 +77,16 @@ class TestFunctionOfTime:
     """Problem.from_function calls a function at regular steps."""
 
     def test_means_hold_until_next_call(self) -> None:
-        asked: list[int] = []
+        steps: list[int] = []
 
         def means_at(step: int) -> list[float]:
-            asked.append(step)
+            steps.append(step)
             return [step / 100, 0.5, 1 - step / 100]
 
         problem = Problem.from_function(means_at, 100, RR, resolution=30, rewards=Beta(2))
         assert problem.starts.tolist() == [0, 30, 60, 90]
         assert np.allclose(problem.means, [[0, 0.5, 1], [0.3, 0.5, 0.7], [0.6, 0.5, 0.4], [0.9, 0.5, 0.1]])
-        assert (set(asked), problem.law) == ({0, 30, 60, 90}, Beta(2))
+        assert (set(steps), problem.law) == ({0, 30, 60, 90}, Beta(2))
         assert problem.corruption == (RR,) * 3
 
     def test_default_is_a_thousand_calls(self) -> None:

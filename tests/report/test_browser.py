@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from browsers import needs_browser, one_at_a_time
+from helpers.boundaries import write_figures_as
 from made_up import of_cells, results
 from maskedbandits import report
 from maskedbandits.experiments.results import Cell
-from maskedbandits.report import page as page_module
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install playwright")
 pytest_plugins = ["browsers"]
@@ -34,7 +34,7 @@ def made() -> tuple[Cell, ...]:
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(page_module, "save_figure", lambda picture, folder: [])
+        write_figures_as(patch)
         yield report.write_report(of_cells(made()), tmp_path_factory.mktemp("browser")).page.as_uri()
 
 
@@ -46,7 +46,7 @@ def opened(browser: Any, address: str, request: pytest.FixtureRequest) -> Iterat
     complaints: list[str] = []
     page.on("console", lambda message: complaints.append(message.text))
     page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.on("request", lambda asked: complaints.extend({asked.url} - {address}))
+    page.on("request", lambda request: complaints.extend({request.url} - {address}))
     page.goto(address)
     yield page
     context.close()

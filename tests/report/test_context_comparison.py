@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from helpers.boundaries import write_figures_as
 from maskedbandits import report
 from maskedbandits.experiments.results import Cell, CellOutcome, Label, Manifest, Results
 from maskedbandits.report import style, summary, tables
@@ -134,7 +135,7 @@ def test_group_figure_shows_regret_per_visitor() -> None:
 
 
 def test_page_begins_with_context_comparison(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(style, "FILE_METADATA", {"png": style.FILE_METADATA["png"]})
+    write_figures_as(monkeypatch, "png")
     cells = (*group([5, 50, 300], [2, 20, 200], 0.5), *group([5, 5, 9], [2, 20, 200], 1.0))
     labels = tuple(each.label for each in cells)
     manifest = Manifest("<People>", "0", "run it", "x.toml", "", labels)

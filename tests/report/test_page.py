@@ -14,10 +14,11 @@ from pathlib import Path
 
 import pytest
 
+from helpers.boundaries import write_figures_as
 from made_up import changing, named, outcome, results, sinusoid
 from maskedbandits import report
 from maskedbandits.experiments.results import Cell, Results, load, save_manifest, save_outcome, write_whole
-from maskedbandits.report import page, style
+from maskedbandits.report import page
 
 # in one process: its report takes ten seconds to write
 pytestmark = [pytest.mark.usefixtures("quick_fonts"), pytest.mark.xdist_group("page")]
@@ -49,7 +50,7 @@ def page_of(made: report.ReportFiles) -> str:
 @pytest.fixture
 def page_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[Results], str]:
     """A page without the files of its figures, which take their time."""
-    monkeypatch.setattr(page, "save_figure", lambda picture, folder: [])
+    write_figures_as(monkeypatch)
     return lambda made: page_of(report.write_report(made, tmp_path))
 
 
@@ -118,7 +119,7 @@ def test_page_counts_unfinished_cells(page_alone: Callable[[Results], str]) -> N
 
 
 def test_one_run_is_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(style, "FILE_METADATA", {"svg": style.FILE_METADATA["svg"]})
+    write_figures_as(monkeypatch, "svg")
     made = results(epsilons=(None,))
     single = tuple(Cell(cell.label, outcome(1.0, runs=1, window=cell.window)) for cell in made.cells)  # type: ignore[arg-type]
     written = report.write_report(dataclasses.replace(made, cells=single), tmp_path)

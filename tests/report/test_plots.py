@@ -13,6 +13,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from fork_server import ForkServer
+from helpers.boundaries import write_figures_as
 from made_up import HORIZON, changing, named, outcome, results, sinusoid
 from maskedbandits import report
 from maskedbandits.experiments.results import Cell, Label, Results
@@ -184,7 +185,7 @@ def test_infinity_is_one_step_beyond_last_epsilon(epsilons: list[float], places:
 
 
 def test_drawing_restores_matplotlib_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(style, "FILE_METADATA", {"svg": style.FILE_METADATA["svg"]})
+    write_figures_as(monkeypatch, "svg")
     before = dict(mpl.rcParams)
     report.write_report(results(epsilons=(1.0,)), tmp_path)
     assert dict(mpl.rcParams) == before

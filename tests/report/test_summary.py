@@ -48,11 +48,11 @@ def test_summary_names_best_policy_interval_and_lead() -> None:
     )
 
 
-@pytest.mark.parametrize(("other", "told_apart"), [([16.0, 18.0, 17.5], True), ([12.0, 18.0, 15.0], False)])
-def test_overlapping_intervals_are_named(other: list[float], told_apart: bool) -> None:
+@pytest.mark.parametrize(("other", "is_distinct"), [([16.0, 18.0, 17.5], True), ([12.0, 18.0, 15.0], False)])
+def test_overlapping_intervals_are_named(other: list[float], is_distinct: bool) -> None:
     sentence = said(cell("a", GOOD), cell("b", other), cell("c", [100.0, 101.0, 102.0]))
-    assert ("No interval overlaps" in sentence) == told_apart
-    assert ("do not separate it from “b”" in sentence) == (not told_apart)
+    assert ("No interval overlaps" in sentence) == is_distinct
+    assert ("do not separate it from “b”" in sentence) == (not is_distinct)
     assert "“c”" not in sentence
 
 
@@ -131,13 +131,13 @@ def test_table_and_summary_agree_on_the_best() -> None:
 
 
 def test_oracles_are_not_ranked() -> None:
-    told = cell("told", [0.0, 0.0, 0.0])
-    told = dataclasses.replace(told, outcome=dataclasses.replace(told.outcome, spec={**SPEC, "policy": "oracle"}))
-    group = [told, cell("a", GOOD), cell("b", BAD)]
+    oracle = cell("told", [0.0, 0.0, 0.0])
+    oracle = dataclasses.replace(oracle, outcome=dataclasses.replace(oracle.outcome, spec={**SPEC, "policy": "oracle"}))
+    group = [oracle, cell("a", GOOD), cell("b", BAD)]
     assert said(*group) == said(*group[1:])
     assert summary.lowest_regret(group) == 10.0
     assert [summary.is_best(each, group) for each in group] == [False, True, False]
-    assert summary.exclude_oracles([told]) == [told]
+    assert summary.exclude_oracles([oracle]) == [oracle]
 
 
 def cell_of(problem: Problem) -> Cell:

@@ -59,8 +59,8 @@ class Guesser:
 
 
 def settings(epsilon: int, floor: float, holdout: float, report_after: int = 60) -> dict[str, Any]:
-    told = {"policy": "klucb-cf", "parameters": {}, "report_after": report_after, "expires_after": 86400}
-    return {"epsilon": epsilon / MILLION, "floor": floor, "holdout": holdout, **told}
+    rest = {"policy": "klucb-cf", "parameters": {}, "report_after": report_after, "expires_after": 86400}
+    return {"epsilon": epsilon / MILLION, "floor": floor, "holdout": holdout, **rest}
 
 
 def change(seq: int, hour: int, kind: str, arm: int | None = None, **detail: Any) -> EventRow:
@@ -111,10 +111,12 @@ def simulate_log(
     return events
 
 
-def with_probabilities(events: Sequence[EventRow], told: Callable[[EventRow], float]) -> list[EventRow]:
+def with_probabilities(events: Sequence[EventRow], probability_of: Callable[[EventRow], float]) -> list[EventRow]:
     """Return a log whose probabilities are others."""
     return [
-        event if event.probability is None else event._replace(probability=min(WHOLE, max(1, round(told(event)))))
+        event
+        if event.probability is None
+        else event._replace(probability=min(WHOLE, max(1, round(probability_of(event)))))
         for event in events
     ]
 
@@ -124,11 +126,11 @@ def to_naive(events: list[EventRow], number: Callable[[Any], Any] = float) -> li
     most = max(get_mask(event.epsilon).slope for event in events if event.epsilon)
     found = []
     for event in events:
-        told = {} if event.detail is None else json.loads(event.detail)
-        config = told.get("config", {"floor": 0, "holdout": 0, "report_after": 0})
+        detail = {} if event.detail is None else json.loads(event.detail)
+        config = detail.get("config", {"floor": 0, "holdout": 0, "report_after": 0})
         known = naive.Event(event.kind, event.hour, -1 if event.arm is None else event.arm)
         known.floor, known.holdout = config["floor"] > 0, config["holdout"] > 0
-        known.default, known.arms = told.get("default_arm", 0), len(told.get("arms", ()))
+        known.default, known.arms = detail.get("default_arm", 0), len(detail.get("arms", ()))
         known.wait = math.ceil((config["report_after"] + 1200) / 3600)
         if event.kind == "report":
             assert event.epsilon
@@ -153,18 +155,18 @@ def draw_log(seed: int, reports: int = 60) -> list[EventRow]:
     events = [create_event(2, settings(MILLION, floors[0], rng.choice([0.0, 0.2])), default_arm=rng.randrange(2))]
     arms, hour, can_go = 2, 0, [1]
     while len(events) < reports:
-        seq, lot = len(events) + 1, rng.random()
+        seq, draw = len(events) + 1, rng.random()
         hour += rng.random() < 0.15
-        if lot < 0.04:
+        if draw < 0.04:
             events.append(change(seq, hour, "arm", arms, name=f"arm {arms}"))
             can_go.append(arms)
             arms += 1
-        elif lot < 0.06 and can_go:
+        elif draw < 0.06 and can_go:
             events.append(change(seq, hour, "retire", can_go.pop(rng.randrange(len(can_go))), name="gone"))
-        elif lot < 0.09:
+        elif draw < 0.09:
             config = settings(MILLION, rng.choice(floors), rng.choice([0.0, 0.2]), rng.choice([60, 4000]))
             events.append(change(seq, hour, "config", config=config, default_arm=0))
-        elif lot < 0.11:
+        elif draw < 0.11:
             events.append(change(seq, hour, "status", status="paused"))
         else:
             given = (rng.randrange(arms), rng.randrange(2), rng.randrange(WHOLE // 4, WHOLE + 1))

@@ -10,6 +10,7 @@ from registries import build_registry, storage_in
 from web import SMALL, Served
 
 from maskedbandits.service import log_reader
+from maskedbandits.service.dashboard import broadcast
 from maskedbandits.service.registry import ExperimentRegistry
 from maskedbandits.service.storage import Store, open_store
 
@@ -32,6 +33,12 @@ def restless() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(log_reader, "MIN_PAUSE_S", 0.001)
         yield
+
+
+@pytest.fixture
+def quick_broadcasts(monkeypatch: pytest.MonkeyPatch, restless: None) -> None:
+    """Let streams have a state every 20 ms."""
+    monkeypatch.setattr(broadcast, "INTERVAL_S", 0.02)
 
 
 @pytest.fixture

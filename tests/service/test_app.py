@@ -13,6 +13,7 @@ import pytest
 from registries import build_registry, storage_in, until
 from web import SMALL, Client, Reply, Served
 
+from helpers.boundaries import shorten_store_waits
 from helpers.private import cut_connections, refuse_writes
 from maskedbandits.service import http, log_reader, log_writer
 from maskedbandits.service.app import App
@@ -154,7 +155,7 @@ def without_store(served: Served) -> Iterator[None]:
         raise StoreUnavailable("the database at secret-host cannot be reached")
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(log_writer, "COMMIT_TIMEOUT_S", 0.05)
+        shorten_store_waits(patch)
         patch.setattr(log_reader, "SECOND", 0.05)
         cut_connections(patch, gone)
         served.run(until(lambda: not served.registry.is_ready))
@@ -165,27 +166,27 @@ def without_store(served: Served) -> Iterator[None]:
 def test_only_health_answers_before_start() -> None:
     client = Client(App(Settings()))
 
-    async def asked() -> None:
+    async def use() -> None:
         assert (await client.ask("GET", "/healthz")).json == {"status": "ok"}
         for method, path in (("GET", "/readyz"), ("POST", DECISIONS), ("POST", REPORTS), ("GET", "/v1/experiments")):
             reply = await client.ask(method, path, headers={"authorization": "Bearer good"})
             assert (reply.status, reply.headers["retry-after"]) == (503, "1")
             assert "starting" in reply.error
 
-    asyncio.run(asked())
+    asyncio.run(use())
 
 
 def test_requests_get_503_while_store_is_gone(served: Served) -> None:
     token = served.post(DECISIONS).json["token"]
     with without_store(served):
-        asked = [
+        replies = [
             served.get("/readyz"),
             served.post(DECISIONS, {"visitor": "v"}),
             served.post(REPORTS, {"token": token, "bit": 1}),
             served.post("/v1/experiments", {**SMALL, "name": "other"}),
             served.patch("/v1/experiments/headline", {"status": "paused"}),
         ]
-        for reply in asked:
+        for reply in replies:
             assert reply.status == 503
             assert int(reply.headers["retry-after"]) >= 1
             assert "secret-host" not in reply.error
@@ -205,7 +206,7 @@ def test_full_disk_is_logged_once_and_not_ready(served: Served, capsys: pytest.C
     token = served.post(DECISIONS).json["token"]
     capsys.readouterr()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(log_writer, "COMMIT_TIMEOUT_S", 0.05)
+        shorten_store_waits(patch)
         refuse_writes(patch, full)
         assert served.post(REPORTS, {"token": token, "bit": 1}).status == 503
         for _ in range(2):
@@ -265,12 +266,12 @@ def test_date_header_before_start_follows_service_clock() -> None:
     wall = [2e9]
     app = App(Settings(), clock=Clock(lambda: wall[0]))
 
-    async def asked() -> list[Reply]:
+    async def ask_twice() -> list[Reply]:
         return [await Client(app).ask("GET", path) for path in ("/healthz", "/readyz")]
 
-    asyncio.run(asked())
+    asyncio.run(ask_twice())
     wall[0] -= 5000
-    assert all(2e9 <= dated(reply) < 2e9 + 100 for reply in asyncio.run(asked()))
+    assert all(2e9 <= dated(reply) < 2e9 + 100 for reply in asyncio.run(ask_twice()))
 
 
 # How often
@@ -299,8 +300,8 @@ def test_batch_is_charged_before_it_is_processed(limited: Served) -> None:
     batch = {"reports": [{"token": token, "bit": 1}] * 3}
 
     async def at_once() -> list[Reply]:
-        asked = (limited.client.ask("POST", "/v1/reports", batch) for _ in range(4))
-        return await asyncio.gather(*asked)
+        replies = (limited.client.ask("POST", "/v1/reports", batch) for _ in range(4))
+        return await asyncio.gather(*replies)
 
     replies = limited.run(at_once())
     assert sorted(reply.status for reply in replies) == [200, 429, 429, 429]
@@ -365,8 +366,8 @@ def listed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 def test_listed_origin_is_allowed(listed: Served) -> None:
-    asked = {**SITE, "access-control-request-method": "POST", "access-control-request-headers": "authorization"}
-    preflight = listed.ask("OPTIONS", DECISIONS, headers=asked)
+    headers = {**SITE, "access-control-request-method": "POST", "access-control-request-headers": "authorization"}
+    preflight = listed.ask("OPTIONS", DECISIONS, headers=headers)
     assert (preflight.status, preflight.body) == (204, b"")
     assert preflight.headers["access-control-allow-origin"] == "https://shop.example"
     assert "POST" in preflight.headers["access-control-allow-methods"]

@@ -70,13 +70,13 @@ def test_probabilities_match_frequencies(posterior: bool, floor: float, holdout:
     """Given the draws of the policy, arms come as often as their probabilities say: 20,000 decisions, seeded."""
     random.seed(5)
     policy = FixedPolicy([1, 5, 2, 8], posterior=posterior)
-    deciding = selector(policy, floor, holdout, default=2)
+    chooser = selector(policy, floor, holdout, default=2)
     expected, came = np.zeros(4), np.zeros(4)
     variance = np.zeros(4)
     for _ in range(20_000):
-        arm, probability, _ = deciding.decide()
-        counts = deciding.counts if posterior else {3: DRAWS}
-        values = [each_probability(deciding, place, counts) for place in range(4)]
+        arm, probability, _ = chooser.decide()
+        counts = chooser.counts if posterior else {3: DRAWS}
+        values = [each_probability(chooser, place, counts) for place in range(4)]
         assert sum(values) == WHOLE
         assert probability == values[arm] > 0
         shares = np.array(values) / WHOLE
@@ -87,22 +87,22 @@ def test_probabilities_match_frequencies(posterior: bool, floor: float, holdout:
     assert dict(policy.noted) == ({} if posterior else {arm: int(count) for arm, count in enumerate(came) if count})
 
 
-def each_probability(deciding: ArmSelector, arm: int, counts: dict[int, int]) -> int:
+def each_probability(chooser: ArmSelector, arm: int, counts: dict[int, int]) -> int:
     """The probability of an arm from the definition: the floor, the holdout, and the policy for the rest."""
-    floor, holdout = in_parts_of(deciding)
+    floor, holdout = in_parts_of(chooser)
     taken = floor * 4 + holdout
     own = floor + (holdout if arm == 2 else 0)
     return own * 64 + (1024 - taken) * counts.get(arm, 0)
 
 
-def in_parts_of(deciding: ArmSelector) -> tuple[int, int]:
-    return deciding.floor, deciding.holdout
+def in_parts_of(chooser: ArmSelector) -> tuple[int, int]:
+    return chooser.floor, chooser.holdout
 
 
 def test_floor_and_holdout_are_flagged() -> None:
     random.seed(1)
-    deciding = selector(FixedPolicy([0, 1, 0], posterior=False), floor=0.1, holdout=0.1, default=2)
-    seen = Counter((decision.arm, decision.flags) for decision in (deciding.decide() for _ in range(5_000)))
+    chooser = selector(FixedPolicy([0, 1, 0], posterior=False), floor=0.1, holdout=0.1, default=2)
+    seen = Counter((decision.arm, decision.flags) for decision in (chooser.decide() for _ in range(5_000)))
     assert {flags for _, flags in seen} == {0, FLAG_FLOOR, FLAG_HOLDOUT}
     assert {arm for arm, flags in seen if flags == FLAG_HOLDOUT} == {2}
     assert {arm for arm, flags in seen if flags == FLAG_FLOOR} == {0, 1, 2}
@@ -112,9 +112,9 @@ def test_floor_and_holdout_are_flagged() -> None:
 @pytest.mark.parametrize("posterior", [False, True])
 def test_only_eligible_arms_are_selected(posterior: bool) -> None:
     random.seed(2)
-    deciding = selector(FixedPolicy([1, 5, 2, 8], posterior=posterior), floor=0.05, holdout=0.1, default=3)
+    chooser = selector(FixedPolicy([1, 5, 2, 8], posterior=posterior), floor=0.05, holdout=0.1, default=3)
     for _ in range(500):
-        arm, probability, flags = deciding.decide((0, 2))
+        arm, probability, flags = chooser.decide((0, 2))
         assert arm in (0, 2)
         assert flags & FLAG_SUBSET
         assert 0 < probability <= WHOLE
@@ -124,25 +124,25 @@ def test_only_eligible_arms_are_selected(posterior: bool) -> None:
 def test_show_returns_policy_probability(among: tuple[int, ...] | None) -> None:
     random.seed(4)
     policy = FixedPolicy([1, 5, 2, 8], posterior=True)
-    deciding = selector(policy, floor=0.05, holdout=0.1)
-    values = {(decision.arm, decision.probability) for decision in (deciding.show(among) for _ in range(DRAWS))}
+    chooser = selector(policy, floor=0.05, holdout=0.1)
+    values = {(decision.arm, decision.probability) for decision in (chooser.show(among) for _ in range(DRAWS))}
     if among is None:  # all from one set of draws
-        assert values == {(arm, PARTS * count) for arm, count in deciding.counts.items()}
+        assert values == {(arm, PARTS * count) for arm, count in chooser.counts.items()}
     assert all(0 < probability < WHOLE and probability % PARTS == 0 for _, probability in values)
     assert selector(FixedPolicy([1, 5], posterior=False), floor=0.05).show() == (1, WHOLE, FLAG_SHOWN)
 
 
 def test_draws_are_renewed_after_news() -> None:
     policy = FixedPolicy([1, 1], posterior=True)
-    deciding = selector(policy)
+    chooser = selector(policy)
     for _ in range(DRAWS):
-        deciding.decide()
+        chooser.decide()
     assert policy.sampled == DRAWS
-    deciding.decide()
+    chooser.decide()
     assert policy.sampled == 2 * DRAWS
-    deciding.mark_stale()
+    chooser.mark_stale()
     for _ in range(8):
-        deciding.decide()
+        chooser.decide()
     assert policy.sampled == 3 * DRAWS
 
 
@@ -151,13 +151,13 @@ def test_untried_arm_gets_one_draw(among: tuple[int, ...] | None) -> None:
     """While it is untried, and though the policy never draws it; its probability is as exact as any."""
     random.seed(6)
     untried = np.array([False, True, False, True])
-    deciding = selector(FixedPolicy([0, 0, 0, 1], posterior=True))
-    deciding.find_untried = lambda: untried
-    assert {deciding.decide().arm for _ in range(100)} == {3}  # which is untried itself, and drawn
+    chooser = selector(FixedPolicy([0, 0, 0, 1], posterior=True))
+    chooser.find_untried = lambda: untried
+    assert {chooser.decide().arm for _ in range(100)} == {3}  # which is untried itself, and drawn
     untried[3] = False
-    deciding = selector(FixedPolicy([0, 0, 0, 1], posterior=True))
-    deciding.find_untried = lambda: untried
-    values = Counter(deciding.decide(among) for _ in range(2000))
+    chooser = selector(FixedPolicy([0, 0, 0, 1], posterior=True))
+    chooser.find_untried = lambda: untried
+    values = Counter(chooser.decide(among) for _ in range(2000))
     expected = {(1, PARTS): 1 / DRAWS, (3, WHOLE - PARTS): 1 - 1 / DRAWS} if among is None else {(3, WHOLE): 1.0}
     assert {(arm, probability) for arm, probability, _ in values} == set(expected)
     for (arm, probability, _), count in values.items():
@@ -169,18 +169,18 @@ def test_untried_arm_among_many_gets_as_much() -> None:
     """One draw is made at once, and then used for 64 decisions: of 2,000 sets about 31 are of the untried arm."""
     random.seed(7)
     policy = FixedPolicy([1, *[0] * 9_999], posterior=True)
-    deciding = selector(policy)
+    chooser = selector(policy)
     untried = np.zeros(10_000, bool)
     untried[7_777] = True
-    deciding.find_untried = lambda: untried
-    came = Counter(deciding.decide((0, 5, 7_777)).arm for _ in range(2000))
+    chooser.find_untried = lambda: untried
+    came = Counter(chooser.decide((0, 5, 7_777)).arm for _ in range(2000))
     assert set(came) == {0, 7_777}
     assert abs(came[7_777] - 2000 / DRAWS) <= 4.5 * np.sqrt(2000 / DRAWS)
 
 
 def test_many_arms_mean_fewer_draws_with_exact_shares() -> None:
     policy = FixedPolicy([1] * 1000, posterior=True)
-    deciding = selector(policy)
-    decision = deciding.decide()
+    chooser = selector(policy)
+    decision = chooser.decide()
     assert policy.sampled == 16
     assert decision.probability % (WHOLE // 16) == 0

@@ -27,13 +27,9 @@ from maskedbandits.service.server.settings import Settings
 from maskedbandits.service.storage import StoreUnavailable, open_store
 
 pytest_plugins = ["service_fixtures"]
+pytestmark = pytest.mark.usefixtures("quick_broadcasts")
 
 LIVE = "/v1/experiments/headline/live"
-
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch, restless: None) -> None:
-    monkeypatch.setattr(broadcast, "INTERVAL_S", 0.02)
 
 
 @asynccontextmanager

@@ -18,15 +18,11 @@ from maskedbandits.service.dashboard.view import build_groups, describe_group_le
 from maskedbandits.service.registry import ExperimentRegistry
 
 pytest_plugins = ["service_fixtures"]
+pytestmark = pytest.mark.usefixtures("quick_broadcasts")
 
 KINDS = "/v1/experiments/kinds"
 GROUPS = ["young", "old", "<script>"]
 LIKED = ["arm 0", "arm 1", "arm 1"]
-
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch, restless: None) -> None:
-    monkeypatch.setattr(broadcast, "INTERVAL_S", 0.02)
 
 
 async def ask(app: App, path: str, body: Any, method: str = "POST") -> Any:

@@ -17,20 +17,15 @@ from streaming import reading
 
 from maskedbandits.service.app import App
 from maskedbandits.service.clock import Clock
-from maskedbandits.service.dashboard import broadcast
 from maskedbandits.service.server.settings import Settings
 from maskedbandits.service.storage import open_store
 
 pytest_plugins = ["service_fixtures", "postgres_fixtures"]
+pytestmark = pytest.mark.usefixtures("quick_broadcasts")
 
 LIVE = "/v1/experiments/headline/live"
 READERS = 5
 COUNTED = "INSERT INTO refused (experiment, reason, minute, count) SELECT id, 'late', 0, 7 FROM experiment"
-
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch, restless: None) -> None:
-    monkeypatch.setattr(broadcast, "INTERVAL_S", 0.02)
 
 
 @asynccontextmanager

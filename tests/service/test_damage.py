@@ -179,10 +179,10 @@ def test_damaged_store_is_not_exported(store: Store, two_experiments: Path) -> N
 def many_arms(arms: int, *, added: bool) -> list[EventRow]:
     """Return a log of 20 reports on the first two of many arms, which exist from the start or are added later."""
     first = 2 if added else arms
-    told = {"config": {"epsilon": 1.0, "report_after": 60, "floor": 0.0, "holdout": 0.0}, "default_arm": 0}
-    told["arms"] = [{"name": f"arm {place}"} for place in range(first)]
+    about = {"config": {"epsilon": 1.0, "report_after": 60, "floor": 0.0, "holdout": 0.0}, "default_arm": 0}
+    about["arms"] = [{"name": f"arm {place}"} for place in range(first)]
     nothing = (None,) * 6
-    events = [EventRow(1, "create", *nothing, 1, json.dumps(told))]
+    events = [EventRow(1, "create", *nothing, 1, json.dumps(about))]
     for place in range(first, arms):
         name = json.dumps({"name": f"arm {place}"})
         events.append(EventRow(len(events) + 1, "arm", place, *nothing[1:], 1, name))

@@ -52,8 +52,8 @@ def name(service: Running, request: pytest.FixtureRequest) -> str:
 
 def create(service: Running, name: str) -> None:
     arms = [{"name": "plain"}, {"name": NASTY, "payload": NASTY}]
-    told = {"name": name, "epsilon": 1, "policy": POLICY, "arms": arms}
-    assert service.ask("POST", "/v1/experiments", told)[0] == 201
+    about = {"name": name, "epsilon": 1, "policy": POLICY, "arms": arms}
+    assert service.ask("POST", "/v1/experiments", about)[0] == 201
 
 
 def visit(service: Running, name: str, visitors: int) -> None:
@@ -79,7 +79,9 @@ def page(browser: Any, service: Running, complaints: list[str], request: pytest.
     opened.on("console", lambda message: complaints.append(message.text))
     opened.on("pageerror", lambda error: complaints.append(str(error)))
     opened.on("dialog", lambda dialog: complaints.append(dialog.message))
-    opened.on("request", lambda asked: None if asked.url.startswith(service.address) else complaints.append(asked.url))
+    opened.on(
+        "request", lambda request: None if request.url.startswith(service.address) else complaints.append(request.url)
+    )
     yield opened
     context.close()
     assert complaints == []
@@ -100,9 +102,9 @@ def test_page_shows_numbers_and_follows_them(page: Any, service: Running, name: 
     expect(page.get_by_text("it is true 73.1 % of the time")).to_be_visible()
     visit(service, name, 140)
     expect(tile(page, "Reports received")).to_have_text("200", timeout=WAIT)
-    concerns = page.locator(".concerns")  # as they all say yes
-    expect(concerns).to_contain_text("contradict the declared ε", timeout=WAIT)
-    expect(concerns).to_contain_text("<script>")
+    alerts = page.locator(".concerns")  # as they all say yes
+    expect(alerts).to_contain_text("contradict the declared ε", timeout=WAIT)
+    expect(alerts).to_contain_text("<script>")
     expect(page.locator(".plot path.curve").first).to_be_attached()
     assert page.locator("main script, main img").count() == 0
     page.get_by_role("link", name="Masked Bandits").click()
@@ -208,8 +210,8 @@ def visit_groups(service: Running, name: str, visitors: int) -> None:
     """Create an experiment with groups whose names are scripts, and send answers of each group for its best arm."""
     groups, likes = [NASTY, "old", f"{NASTY} 2"], [NASTY, "plain", "plain"]
     arms = [{"name": "plain"}, {"name": NASTY, "payload": NASTY}]
-    told = {"name": name, "epsilon": 10, "policy": POLICY, "arms": arms, "groups": groups}
-    assert service.ask("POST", "/v1/experiments", told)[0] == 201
+    about = {"name": name, "epsilon": 10, "policy": POLICY, "arms": arms, "groups": groups}
+    assert service.ask("POST", "/v1/experiments", about)[0] == 201
     _, answer = service.ask("POST", f"/v1/experiments/{name}/decisions", {"n": visitors})
     reports = []
     for place, each in enumerate(answer["decisions"]):
@@ -274,17 +276,17 @@ def test_page_asks_for_key_and_keeps_it_out_of_urls(browser: Any, tmp_path: Path
         create(service, "headlines")
         page = browser.new_page()
         page.set_default_timeout(WAIT)
-        asked, errors = list[str](), list[str]()
-        page.on("request", lambda request: asked.append(request.url))
+        addresses, errors = list[str](), list[str]()
+        page.on("request", lambda request: addresses.append(request.url))
         page.on("pageerror", lambda error: errors.append(str(error)))
         page.goto(f"{service.address}/dashboard#headlines")
         field, refused = page.get_by_label("A key that may read"), page.locator("#refused")
         expect(field).to_be_focused(timeout=WAIT)
         assert refused.inner_text() == ""
-        for wrong, told in (("ü", "That is no key"), ("mb_wrong", "Refused: a key with the role read is needed")):
+        for wrong, message in (("ü", "That is no key"), ("mb_wrong", "Refused: a key with the role read is needed")):
             field.fill(wrong)
             page.keyboard.press("Enter")
-            expect(refused).to_contain_text(told, timeout=WAIT)
+            expect(refused).to_contain_text(message, timeout=WAIT)
             assert "\n" not in refused.inner_text()
         field.fill(reader)
         page.get_by_role("button", name="Show").click()
@@ -293,7 +295,7 @@ def test_page_asks_for_key_and_keeps_it_out_of_urls(browser: Any, tmp_path: Path
         assert not page.locator("tbody button").count()
         page.reload()
         expect(tile(page, "Decisions")).to_have_text("0", timeout=WAIT)
-        assert not [url for url in asked if "mb_" in url]
+        assert not [url for url in addresses if "mb_" in url]
         assert page.evaluate("localStorage.length + document.cookie.length") == 0
         page.get_by_role("button", name="Forget the key").click()
         expect(field).to_be_visible(timeout=WAIT)
@@ -313,20 +315,20 @@ def test_page_asks_for_key_and_keeps_it_out_of_urls(browser: Any, tmp_path: Path
 
 def columns(times: list[float], arms: list[str], alarms: list[int], reports: int) -> dict[str, Any]:
     """Return points as the service sends them, with constant numbers for each arm."""
-    told: dict[str, Any] = {"at": times, **{name: [reports] * len(times) for name in TOTALS}, "alarms": alarms}
+    view: dict[str, Any] = {"at": times, **{name: [reports] * len(times) for name in TOTALS}, "alarms": alarms}
     numbers = dict(zip(ARM_NUMBERS, (0.5, 0.25, 0.75, 0.1), strict=True))
     lists = {name: [number] * len(times) for name, number in numbers.items()}
-    return {**told, "arms": [{"place": int(arm[1:]), "name": arm, **lists} for arm in arms]}
+    return {**view, "arms": [{"place": int(arm[1:]), "name": arm, **lists} for arm in arms]}
 
 
-def state(at: float, arms: list[str], alarms: int, reports: int, concerns: list[str]) -> dict[str, Any]:
+def state(at: float, arms: list[str], alarms: int, reports: int, alerts: list[str]) -> dict[str, Any]:
     numbers = {"estimate": 0.5, "low": 0.25, "high": 0.75, "share": 0.1, "pending": 0, "missing": 0, "suspect": False}
     rows = [{"place": int(a[1:]), "name": a, "decisions": reports, "reports": reports, **numbers} for a in arms]
     about = {"name": "made-up", "status": "running", "policy": "auto", "epsilon": 1.0, "meaning": "", "lead": ""}
     sums = dict.fromkeys((*TOTALS, "refused"), reports)
-    told = {**about, "at": at, "sums": sums, "open": len(arms), "retired": 0, "arms": rows, "latest": 100}
-    found = [{"kind": "silent", "text": text} for text in concerns]
-    return {**told, "concerns": found, "point": columns([at], arms, [alarms], reports)}
+    view = {**about, "at": at, "sums": sums, "open": len(arms), "retired": 0, "arms": rows, "latest": 100}
+    found = [{"kind": "silent", "text": text} for text in alerts]
+    return {**view, "concerns": found, "point": columns([at], arms, [alarms], reports)}
 
 
 class FakeStream:

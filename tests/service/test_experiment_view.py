@@ -48,16 +48,16 @@ def test_view_is_of_one_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.parametrize(("arms", "total"), [(3, 1000), (2_000, 1000), (65_536, 64)])
 def test_view_samples_posterior_in_pieces(arms: int, total: int) -> None:
-    asked: list[int] = []
+    sizes: list[int] = []
 
     def probabilities(draws: int) -> Any:
-        asked.append(draws)
+        sizes.append(draws)
         return np.full(arms, 1 / arms)
 
     policy: Any = SimpleNamespace(arms=arms, kind=SimpleNamespace(draws_from="posterior"), probabilities=probabilities)
     assert sum(module.estimate_probabilities(policy)) == pytest.approx(1.0)
-    assert sum(asked) == total
-    assert max(asked) * arms <= module.MAX_WORK
+    assert sum(sizes) == total
+    assert max(sizes) * arms <= module.MAX_WORK
 
 
 def test_expired_decisions_are_missing(tmp_path: Path) -> None:

@@ -130,8 +130,8 @@ def test_question_reveals_neither_threshold_nor_group(grouped: Served) -> None:
 
 
 def test_nonparticipant_gets_table_without_token(grouped: Served) -> None:
-    for asked in ({"participate": False}, {"participate": False, "visitor": "somebody"}):
-        answer = grouped.post(DECISIONS, asked).json
+    for request in ({"participate": False}, {"participate": False, "visitor": "somebody"}):
+        answer = grouped.post(DECISIONS, request).json
         assert (answer["token"], answer["signs"], answer["participate"]) == (None, None, False)
         assert len(answer["arms"]) == 3
     known = grouped.post(DECISIONS, {"visitor": "known"}).json
@@ -254,8 +254,8 @@ def test_state_is_by_group(served: Served, storage: str) -> None:
 
 def test_new_process_expects_answers_of_others(grouped: Served, storage: str, store: Store) -> None:
     """Of questions, by policy and arm; and no more of those that were answered."""
-    asked = [grouped.post(DECISIONS).json for _ in range(6)]
-    values = [{"token": each["token"], "answer": masked(each, 0, 1)} for each in asked[:2]]
+    decisions = [grouped.post(DECISIONS).json for _ in range(6)]
+    values = [{"token": each["token"], "answer": masked(each, 0, 1)} for each in decisions[:2]]
     assert grouped.post(REPORTS, {"reports": values}).status == 200
     observed(grouped, 2)
     wait_for(lambda: grouped.get(STATE).json["pending"] == [4])

@@ -24,16 +24,16 @@ def questions(draw: st.DrawFn) -> tuple[int, list[int], list[int] | None]:
 
 
 @given(st.lists(questions(), max_size=6))
-def test_questions_round_trip_and_match_twin(asked: list[tuple[int, list[int], list[int] | None]]) -> None:
+def test_questions_round_trip_and_match_twin(questions: list[tuple[int, list[int], list[int] | None]]) -> None:
     texts = [
         pack_question(level, np.array(table), None if signs is None else np.array(signs))
-        for level, table, signs in asked
+        for level, table, signs in questions
     ]
-    assert texts == [naive.asked(*each) for each in asked]
+    assert texts == [naive.encode_question(*each) for each in questions]
     assert all(is_question(text, SIZES) and len(text) % 3 == 0 for text in texts)
     found = unpack_questions(texts, SIZES)
-    assert found.tables.shape == (len(asked), 11)
-    for place, (level, table, signs) in enumerate(asked):
+    assert found.tables.shape == (len(questions), 11)
+    for place, (level, table, signs) in enumerate(questions):
         assert found.levels[place] == level
         assert found.tables[place].tolist() == [*table, *[0] * (11 - len(table))]
         assert found.signs[place].tolist() == [*(signs or []), *[0] * (11 - len(signs or []))]

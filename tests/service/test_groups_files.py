@@ -45,9 +45,9 @@ def test_log_is_exported_with_questions(events: list[EventRow], tmp_path: Path, 
 
 def test_question_is_exported_by_group(events: list[EventRow]) -> None:
     row = list(export.to_rows(events))[1]
-    asked = json.loads(row["question"])
-    assert set(asked) == {"grain", "arms", "signs"}
-    assert len(asked["arms"]) == len(asked["signs"]) == 3
+    question = json.loads(row["question"])
+    assert set(question) == {"grain", "arms", "signs"}
+    assert len(question["arms"]) == len(question["signs"]) == 3
     assert (row["arm"], row["name"], row["probability"]) == (None, None, None)
     assert row["bit"] in (0, 1)
 

@@ -48,36 +48,36 @@ def locked(registry: ExperimentRegistry, made: dict[str, str]) -> Iterator[Serve
 
 def let_in(service: Served, role: str, **more: Any) -> bool:
     """Whether requests that need a role are let in: all of them, or none."""
-    statuses = {service.ask(*asked, body=b"{", **more).status for asked in EVERYTHING[role]}
+    statuses = {service.ask(*request, body=b"{", **more).status for request in EVERYTHING[role]}
     assert len(statuses & {401, 403}) <= 1
     return not statuses & {401, 403}
 
 
-@pytest.mark.parametrize(("role", "is_told"), [("device", False), ("admin", True)])
+@pytest.mark.parametrize(("role", "is_named"), [("device", False), ("admin", True)])
 @pytest.mark.parametrize("unknown", ["lang", "x"], ids=["near", "far"])
 def test_arms_are_named_only_to_readers(
-    locked: Served, made: dict[str, str], role: str, is_told: bool, unknown: str
+    locked: Served, made: dict[str, str], role: str, is_named: bool, unknown: str
 ) -> None:
     """An error that suggests arms would reveal to a public key which arms come next."""
     locked.client.key = made[role]
     reply = locked.post("/v1/experiments/headline/decisions", {"eligible_arms": [unknown]})
     assert reply.status == 400
     assert reply.error.startswith(f"eligible_arms: no arm is called '{unknown}'; ")
-    assert any(name in reply.error for name in ("short", "long")) == is_told
-    assert ("role read" in reply.error) == (not is_told)
+    assert any(name in reply.error for name in ("short", "long")) == is_named
+    assert ("role read" in reply.error) == (not is_named)
 
 
 @pytest.mark.parametrize("role", auth.ROLES)
 def test_key_has_rights_of_its_role(locked: Served, made: dict[str, str], role: str) -> None:
     locked.client.key = made[role]
-    assert [asked for asked in auth.ROLES if let_in(locked, asked)] == MAY[role]
+    assert [each for each in auth.ROLES if let_in(locked, each)] == MAY[role]
     assert let_in(locked, "")
 
 
 def test_key_is_required_once_one_exists(locked: Served) -> None:
     for role in auth.ROLES:
-        for asked in EVERYTHING[role]:
-            reply = locked.ask(*asked)
+        for request in EVERYTHING[role]:
+            reply = locked.ask(*request)
             assert (reply.status, reply.headers["www-authenticate"]) == (401, "Bearer")
             assert f"role {role}" in reply.error
     assert let_in(locked, "")

@@ -24,7 +24,7 @@ def stopped() -> Iterator[Cluster]:
         yield server
 
 
-def told_to_wait(service: Running) -> bool:
+def is_deferred(service: Running) -> bool:
     """Tell whether the service is not ready and sends Retry-After."""
     try:
         OPENER.open(f"{service.address}/readyz", timeout=60).close()
@@ -37,7 +37,7 @@ def told_to_wait(service: Running) -> bool:
 @pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_service_waits_for_late_database(stopped: Cluster, workers: int) -> None:
     with running(stopped.url(), "--workers", workers) as service:
-        assert told_to_wait(service)
+        assert is_deferred(service)
         assert service.ask("GET", "/healthz")[0] == 200
         assert service.ask("POST", "/v1/experiments", HEADLINES)[0] == 503
         stopped.start()
@@ -53,7 +53,7 @@ def test_service_waits_for_late_database(stopped: Cluster, workers: int) -> None
 
 def test_waiting_service_can_be_stopped(stopped: Cluster) -> None:
     with running(stopped.url()) as service:
-        assert told_to_wait(service)
+        assert is_deferred(service)
         code, logged = service.stop(signal.SIGTERM)
     assert code == 0
     assert [line["event"] for line in logged] == ["store is gone", "stopped"]
@@ -63,7 +63,7 @@ def test_mistake_is_reported_once_database_answers(stopped: Cluster) -> None:
     """A public service without keys lets nobody in, and ends as soon as it can read the store."""
     with running(stopped.url(), "--host", "0.0.0.0") as service:  # noqa: S104
         service.address = service.address.replace("0.0.0.0", "127.0.0.1")  # noqa: S104
-        assert told_to_wait(service)
+        assert is_deferred(service)
         assert service.ask("GET", "/v1/experiments")[0] == 503
         stopped.start()
         _, errors = service.process.communicate(timeout=LONGEST)
@@ -84,7 +84,7 @@ def test_silent_database_does_not_block_start(silent: str, workers: int) -> None
     with running(silent, "--workers", workers, "--host", "0.0.0.0") as service:  # noqa: S104
         service.address = service.address.replace("0.0.0.0", "127.0.0.1")  # noqa: S104
         assert service.ask("GET", "/healthz")[0] == 200
-        assert told_to_wait(service)
+        assert is_deferred(service)
         assert service.ask("POST", "/v1/experiments", HEADLINES)[0] == 503
         code, logged = service.stop(signal.SIGTERM)
     assert code == 0

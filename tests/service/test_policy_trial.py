@@ -56,9 +56,9 @@ def test_policy_run_matches_naive_twin(seed: int) -> None:
     for run in range(3):
         rng = np.random.default_rng([seed, run]).random(log.size)
         found = policy_trial.run_policy(log, Restless(2), rng, is_random=bool(run))
-        matched, told = naive.run_over(terms, Restless(2), rng.tolist(), log.min_probability / WHOLE)
+        matched, learned = naive.run_over(terms, Restless(2), rng.tolist(), log.min_probability / WHOLE)
         assert found.matched.tolist() == matched
-        assert found.learned.tolist() == told
+        assert found.learned.tolist() == learned
         runs.append(found)
         obvious_runs.append(matched)
     value, squares = naive.tried(terms, obvious_runs)
@@ -184,9 +184,9 @@ def test_policy_follows_added_and_retired_arms() -> None:
     ],
 )
 def test_invalid_policies_are_rejected(text: str, complaint: str) -> None:
-    with pytest.raises(UserError, match=complaint) as told:
+    with pytest.raises(UserError, match=complaint) as caught:
         evaluate(even(3, 50, (0.3, 0.6)), [text])
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.plain

@@ -18,9 +18,10 @@ import pytest
 from running import Running, running
 
 from children import wait_until
+from helpers.boundaries import set_device_clock
 from helpers.private import next_due
 from maskedbandits import Problem, make_policy, simulate
-from maskedbandits.device import Device, Timing, device
+from maskedbandits.device import Device, Timing
 from maskedbandits.privacy import Randomizer
 
 START = 1_800_000_000.0
@@ -122,7 +123,7 @@ def played(
     """Let populations visit an experiment each, step by step; return their regrets, and the states in the end."""
     clock = Clock()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(device, "time", clock)
+        set_device_clock(patch, clock)
         names = [f"{people.__name__}-{policy}-{number}" for number in range(populations)]
         for name in names:
             create(service, name, policy)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from registries import build_registry, config, open_registry, report_of, reported, storage_in, until
 
+from helpers.boundaries import shorten_store_waits
 from maskedbandits.errors import UserError
 from maskedbandits.service import log_reader
 from maskedbandits.service.clock import Clock
@@ -214,11 +215,10 @@ def test_visitor_keeps_token(tmp_path: Path) -> None:
 
 
 def test_decisions_go_on_without_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from maskedbandits.service import log_writer
     from maskedbandits.service.storage import sqlite
 
     async def use() -> None:
-        monkeypatch.setattr(log_writer, "COMMIT_TIMEOUT_S", 0.1)
+        shorten_store_waits(monkeypatch, 0.1)
         async with open_registry(storage_in(tmp_path)) as registry:
             live = await registry.create(config())
             rows = [report_of(live, each, 1) for each in live.decide(2)]

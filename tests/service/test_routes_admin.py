@@ -139,11 +139,11 @@ def test_number_of_arms_is_limited_by_tokens(served: Served, monkeypatch: pytest
     assert (reply.status, "at most 3 arms" in reply.error) == (400, True)
 
 
-def at_once(served: Served, *asked: tuple[str, str, Any]) -> list[int]:
+def at_once(served: Served, *requests: tuple[str, str, Any]) -> list[int]:
     """Ask all of it at one moment, and return the statuses in order."""
 
     async def ask() -> list[Reply]:
-        return await asyncio.gather(*(served.client.ask(*each) for each in asked))
+        return await asyncio.gather(*(served.client.ask(*each) for each in requests))
 
     return sorted(reply.status for reply in served.run(ask()))
 

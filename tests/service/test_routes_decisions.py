@@ -243,8 +243,8 @@ def test_new_arm_is_tried_beside_perfect_one(served: Served) -> None:
     assert served.post("/v1/experiments", {**SMALL, "name": "sure", "policy": "auto", "epsilon": 4}).status == 201
     path = "/v1/experiments/sure"
     for arm, bit in (("short", 0), ("long", 1)):
-        asked = served.post(f"{path}/decisions", {"n": 1000, "eligible_arms": [arm]}).json["decisions"]
-        batch = [{"token": each["token"], "bit": bit} for each in asked]
+        decisions = served.post(f"{path}/decisions", {"n": 1000, "eligible_arms": [arm]}).json["decisions"]
+        batch = [{"token": each["token"], "bit": bit} for each in decisions]
         assert served.post("/v1/reports", {"reports": batch}).status == 200
     assert served.post(f"{path}/arms", {"name": "new"}).status == 201
     live = served.registry.get("sure")

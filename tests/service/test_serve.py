@@ -15,6 +15,7 @@ from wires import connected, stop_during_request
 
 from children import LONGEST, PROGRAM, child, finished, wait_until
 from commands import call, refused
+from helpers.boundaries import hide_packages
 from maskedbandits._util import extras
 from maskedbandits.service import state
 from maskedbandits.service.auth import create_key, revoke_key
@@ -136,7 +137,7 @@ def test_two_workers_ignore_interrupt_and_stop_gently(tmp_path: Path) -> None:
 
 
 def test_missing_extra_names_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(extras, "find_spec", lambda module: None)
+    hide_packages(monkeypatch, *extras.SERVICE)
     refused(call("serve"), "pip install 'maskedbandits[service]'")
     refused(call("key", "list"), "pip install 'maskedbandits[service]'")
 

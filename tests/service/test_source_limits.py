@@ -109,8 +109,8 @@ class Proxied(Served):
         return dict(self.send("GET", STATE).json)
 
 
-async def wait_for(asked: Any) -> Any:
-    return await asked
+async def wait_for(request: Any) -> Any:
+    return await request
 
 
 @pytest.fixture

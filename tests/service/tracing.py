@@ -74,12 +74,12 @@ def answers_on_disk(trace: str, request: str) -> list[bool]:
     calls = calls_in(trace)
     log = [call for call in calls if call.file.endswith("-wal")]
     found = []
-    for asked in calls:
-        if asked.name in READS and f'"{request}' in asked.text:
-            later = [each for each in calls if each.file == asked.file and each.began > asked.ended]
+    for read in calls:
+        if read.name in READS and f'"{request}' in read.text:
+            later = [each for each in calls if each.file == read.file and each.began > read.ended]
             answer = next(each for each in later if each.name in WRITES)
             heard = max(  # a body may come after its head
-                each.ended for each in [asked, *later] if each.name in READS and each.ended < answer.began
+                each.ended for each in [read, *later] if each.name in READS and each.ended < answer.began
             )
             found.append(_synchronised(log, heard, answer.began))
     return found

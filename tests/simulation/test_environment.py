@@ -11,7 +11,7 @@ from gymnasium.utils.env_checker import check_env
 from scipy.stats import ks_2samp
 
 import maskedbandits as mb
-from maskedbandits._util import extras
+from helpers.boundaries import hide_packages
 from maskedbandits.errors import UserError
 from maskedbandits.problems import Beta, Gaussian
 from naive.environment import Bandit, Draw, flip
@@ -206,6 +206,6 @@ def test_suggested_problems_are_accepted() -> None:
 
 
 def test_without_gymnasium_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(extras, "find_spec", lambda module: None)
+    hide_packages(monkeypatch, "gymnasium")
     with pytest.raises(UserError, match=r"gymnasium.*pip install"):
         mb.environment(PROBLEM)

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from children import LONGEST, child, finished
+from helpers.boundaries import pause_after_steps
 from maskedbandits import Problem, RandomizedResponse, make_policy, simulate
 from naive import SlidingWindowKLUCB
 from naive import simulate as naive_simulate
@@ -62,7 +63,7 @@ def test_results_do_not_depend_on_threads() -> None:
 def test_results_do_not_depend_on_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     policy = make_policy("sw-klucb-cf", arms=3, corruption=RR, window=100)
     straight = simulate(PROBLEM, policy, runs=2, seed=5)
-    monkeypatch.setattr("maskedbandits.simulation.runs.STEPS_PER_CALL", 17)
+    pause_after_steps(monkeypatch, 17)
     paused = simulate(PROBLEM, policy, runs=2, seed=5)
     assert np.array_equal(straight.regret, paused.regret)
 

@@ -36,7 +36,7 @@ def test_restart_forgets_everything(detector: ModuleType) -> None:
     single_detector.restart(used, 0)
     for feedback in single_detector.bits(rng, (100, 0.9), (60, 0.2)):
         assert single_detector.observe(used, 0, feedback, 400.0) == single_detector.observe(new, 0, feedback, 400.0)
-        assert single_detector.remembered(used) == single_detector.remembered(new)
+        assert single_detector.read_memory(used) == single_detector.read_memory(new)
 
 
 @every_detector
@@ -51,9 +51,9 @@ def test_interpreted_kernels_give_the_same() -> None:
     script = "import json, single_detector as one; print(json.dumps([one.trace(each) for each in one.PARAMETERS]))"
     done = finished([sys.executable, "-c", script], environment={"NUMBA_DISABLE_JIT": "1"}, folder=TESTS)
     assert done.returncode == 0, done.stderr
-    for detector, (alarms, remembered) in zip(single_detector.PARAMETERS, json.loads(done.stdout), strict=True):
-        compiled_alarms, compiled_remembered = single_detector.trace(detector)
+    for detector, (alarms, memory) in zip(single_detector.PARAMETERS, json.loads(done.stdout), strict=True):
+        compiled_alarms, compiled_memory = single_detector.trace(detector)
         assert alarms == compiled_alarms
-        assert remembered.keys() == compiled_remembered.keys()
-        for key, values in remembered.items():
-            np.testing.assert_allclose(values, compiled_remembered[key], rtol=1e-13, atol=1e-13)
+        assert memory.keys() == compiled_memory.keys()
+        for key, values in memory.items():
+            np.testing.assert_allclose(values, compiled_memory[key], rtol=1e-13, atol=1e-13)

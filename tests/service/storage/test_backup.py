@@ -278,8 +278,8 @@ def test_store_of_version_1_is_upgraded(any_url: str, any_store: Store, tmp_path
         assert store.upgrade(as_it_is) == (1, 3)
     with open_store(any_url) as store:
         assert store.read_events(1, 0, 10_000) == before
-        plain, asked = report()._replace(config=7), report()._replace(arm=None, probability=None, question=b"abc")
-        assert store.append([plain, asked, plain]) == [len(before) + 1, len(before) + 2, 0]
+        plain, grouped = report()._replace(config=7), report()._replace(arm=None, probability=None, question=b"abc")
+        assert store.append([plain, grouped, plain]) == [len(before) + 1, len(before) + 2, 0]
         first, second = store.read_events(1, len(before), 10)
         assert (first.arm, first.config, first.question) == (1, 7, None)
         assert (second.arm, second.probability, second.question) == (None, None, b"abc")

@@ -85,8 +85,8 @@ class TestChanges:
         for config, default in [('{"floor": 0.1}', None), ('{"epsilon": 2}', 1), ("{}", None)]:
             row = store.change(experiment.id, Change("config", HOUR, config=config, default_arm=default))
         assert (json.loads(row.config), row.default_arm) == ({"epsilon": 2, "floor": 0.1}, 1)
-        told = [json.loads(event.detail or "") for event in store.read_events(experiment.id, 1, 10)]
-        assert told[1] == told[2] == {"config": {"epsilon": 2, "floor": 0.1}, "default_arm": 1}
+        details = [json.loads(event.detail or "") for event in store.read_events(experiment.id, 1, 10)]
+        assert details[1] == details[2] == {"config": {"epsilon": 2, "floor": 0.1}, "default_arm": 1}
         with refused("a JSON object"):
             store.change(experiment.id, Change("config", HOUR, config="[]"))
 

@@ -15,8 +15,9 @@ import store_children as children
 from postgres import Cluster, cluster
 from store_samples import LATER, create_sample, refused, report
 
+from helpers.boundaries import shorten_store_waits
 from helpers.private import connection_of, query_as_append
-from maskedbandits.service.storage import Store, StoreUnavailable, Unreachable, errors, open_store
+from maskedbandits.service.storage import Store, StoreUnavailable, Unreachable, open_store
 from maskedbandits.service.storage.models import Change, NewReport, Visit
 
 pytest_plugins = ["store_fixtures"]
@@ -230,7 +231,7 @@ def test_killed_server_keeps_acknowledged_reports(server: Cluster) -> None:
 
 
 def test_lock_timeout_is_unavailable(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(errors, "LOCK_TIMEOUT_S", 0.05)
+    shorten_store_waits(monkeypatch)
     with open_store(place, create=True) as store:
         create_sample(store)
         process = backend(store)
@@ -306,12 +307,12 @@ def test_grown_log_is_not_scanned(place: str) -> None:
                 store.assign_tokens([Visit(1, os.urandom(16), b"token", LATER, 1) for _ in range(10)])
                 store.read_events(1, 100 * turn, 10)
             connection.execute("SELECT pg_stat_force_next_flush()")
-            return int(connection.execute(_SCANS).fetchone()[0])
+            return int(connection.execute(_FULL_READS).fetchone()[0])
 
         assert work() == work()
 
 
-_SCANS = (
+_FULL_READS = (
     "SELECT sum(seq_scan) FROM pg_stat_user_tables WHERE schemaname = current_schema() "
     "AND relname IN ('event', 'visitor')"
 )

@@ -59,8 +59,8 @@ def test_concurrent_appends_leave_no_gaps(any_url: str, any_store: Store, pool: 
 def test_racing_visits_get_one_token(any_url: str, any_store: Store, pool: str) -> None:
     create_sample(any_store)
     with POOLS[pool](WRITERS) as writers:
-        asked = [writers.submit(children.visit, any_url, who, 20) for who in range(WRITERS)]
-        tokens = [each.result(children.LONGEST) for each in asked]
+        jobs = [writers.submit(children.visit, any_url, who, 20) for who in range(WRITERS)]
+        tokens = [each.result(children.LONGEST) for each in jobs]
     assert tokens == [tokens[0]] * WRITERS
 
 
@@ -151,8 +151,8 @@ def test_changes_and_forgetting_run_beside_reports(any_url: str, any_store: Stor
 
 def test_racing_creators_share_one_store(any_url: str) -> None:
     with children.processes(WRITERS) as pool:
-        asked = [pool.submit(children.create, any_url) for _ in range(WRITERS)]
-        made = [each.result(children.LONGEST) for each in asked]
+        jobs = [pool.submit(children.create, any_url) for _ in range(WRITERS)]
+        made = [each.result(children.LONGEST) for each in jobs]
     assert made == [0] * WRITERS
     with open_store(any_url) as store:
         assert len(store.list_signing_keys()) == 1

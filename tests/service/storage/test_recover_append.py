@@ -66,11 +66,11 @@ def test_large_append_is_recovered(store: Store) -> None:
 
 
 def test_recovery_with_questions_forgotten_and_archived(store: Store) -> None:
-    asked = report()._replace(arm=None, probability=None, config=3, question=b"abc")
-    assert store.recover_append([asked], {}) is None
-    assert store.append([asked, report(expires=LATER - 5)]) == [2, 3]
-    assert store.recover_append([asked], {}) is not None
+    grouped = report()._replace(arm=None, probability=None, config=3, question=b"abc")
+    assert store.recover_append([grouped], {}) is None
+    assert store.append([grouped, report(expires=LATER - 5)]) == [2, 3]
+    assert store.recover_append([grouped], {}) is not None
     store.forget(LATER - 5)
-    assert store.recover_append([asked, report(expires=LATER - 5)], {}) == [2, LATE]
+    assert store.recover_append([grouped, report(expires=LATER - 5)], {}) == [2, LATE]
     store.change(1, Change("status", 1, status="archived"))
-    assert store.recover_append([asked], {}) == [2]
+    assert store.recover_append([grouped], {}) == [2]

@@ -17,8 +17,9 @@ from store_samples import create_sample, refused, report
 from tracing import SYNCS, needs_strace, traced
 
 from children import finished
+from helpers.boundaries import shorten_store_waits
 from helpers.private import connection_of
-from maskedbandits.service.storage import Store, StoreUnavailable, Unreachable, errors, open_store
+from maskedbandits.service.storage import Store, StoreUnavailable, Unreachable, open_store
 
 
 @pytest.fixture
@@ -43,7 +44,7 @@ def sound(path: Path) -> int:
 
 
 def test_writer_times_out_behind_another_process(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(errors, "LOCK_TIMEOUT_S", 0.05)
+    shorten_store_waits(monkeypatch)
     receiving, ready = children.PROCESSES.Pipe(duplex=False)
     waiting, release = children.PROCESSES.Pipe(duplex=False)
     with open_sqlite(path) as store:
@@ -62,7 +63,7 @@ def test_writer_times_out_behind_another_process(path: Path, monkeypatch: pytest
 
 
 def test_locked_creation_is_unreachable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(errors, "LOCK_TIMEOUT_S", 0.05)
+    shorten_store_waits(monkeypatch)
     url = f"sqlite:///{tmp_path}/new.db"
     with closing(sqlite3.connect(tmp_path / "new.db", isolation_level=None)) as other:
         other.execute("BEGIN EXCLUSIVE")

@@ -190,7 +190,7 @@ class Side(RuleBasedStateMachine):
             assert self.store.read_events(each.id, 2, 2) == events[2:4]
             found = {(arm, minute): count for arm, minute, count in self.store.count_reports(each.id, 20, 5)}
             assert found == self.naive.reported(each.id, 20, 5)
-            assert Counter(self.store.read_questions(each.id, 20, 5)) == self.naive.asked(each.id, 20, 5)
+            assert Counter(self.store.read_questions(each.id, 20, 5)) == self.naive.read_questions(each.id, 20, 5)
 
     def the_rest_is_the_same(self) -> None:
         for each in self.naive.experiments:
