@@ -67,6 +67,7 @@ docs: $(VENV)/.test ## make the figures and tables of docs/ anew, half an hour
 	@$(BIN)/python -m docs.privacy
 	@$(BIN)/python -m docs.privacy_officer
 	@$(BIN)/python -m docs.policies
+	@$(BIN)/python -m docs.how_auto_works
 	@$(BIN)/python -m docs.planner
 	@$(BIN)/python -m docs.noise
 	@$(BIN)/python -m docs.context

@@ -8,6 +8,7 @@ import pytest
 from docs import blocks
 
 from maskedbandits import theory
+from maskedbandits.policies import auto
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted(ROOT.glob("docs/*.md"))
@@ -110,11 +111,11 @@ def test_pages_distinguish_glr_klucb_cf() -> None:
 def test_policies_page_claims_about_auto() -> None:
     text = " ".join((ROOT / "docs" / "policies.md").read_text(encoding="utf-8").split())
     for which, horizon in (("regret", "100,000"), ("long", "1,000,000")):
-        auto = [row for row in rows("policies.md", f"{which} untold") if row[0] == "auto"]
-        beside = [number(row[4]) for row in auto]
+        untold = [row for row in rows("policies.md", f"{which} untold") if row[0] == "auto"]
+        beside = [number(row[4]) for row in untold]
         assert max(beside) < 1.0  # in every family
         assert f"{spread(beside, '.2f', '.2f')} times as much at T = {horizon}" in text
-        assert f"up to {max(number(row[5]) for row in auto):.2f} times as much at T = {horizon}" in text
+        assert f"up to {max(number(row[5]) for row in untold):.2f} times as much at T = {horizon}" in text
     table = {row[0]: row for row in rows("policies.md", "regret")}
     long = {row[0]: row for row in rows("policies.md", "long")}
     assert number(table["auto"][1]) < 1.0
@@ -127,6 +128,17 @@ def test_experiments_page_claims_about_auto() -> None:
     more = {epsilon: round(100 * (number(row[4]) / number(row[2]) - 1)) for epsilon, row in table.items()}
     assert f"`auto` loses {min(more.values())} to {max(more.values())} % more in the mean of 100 runs" in text
     assert more["0.5"] == min(more.values())
+
+
+def test_how_auto_works_claims_match_table() -> None:
+    """The insurance costs in calm worlds, of the order that the page says, and pays where an arm rises."""
+    for cells in rows("how_auto_works.md", ""):
+        bare, insured, bare_rise, insured_rise, premium = (number(cell) for cell in cells[2:])
+        assert bare < insured
+        assert 0.0 < premium < 0.5
+        assert insured - bare < bare_rise - insured_rise
+    text = (ROOT / "docs" / "how_auto_works.md").read_text(encoding="utf-8")
+    assert f"it expects {auto.FEW:g} changes of all arms, and {auto.FEWER:g} of each other kind" in " ".join(text.split())
 
 
 def test_planner_example_is_consistent() -> None:

@@ -33,7 +33,7 @@ from maskedbandits.policies.initial_state import build_state
 from maskedbandits.policies.policy import Policy
 from maskedbandits.policies.registry import Kind
 
-FORMAT = 12
+FORMAT = 13
 ARRAYS = ("own", "ints", "floats")
 
 AnyPolicy = TypeVar("AnyPolicy")
