@@ -68,11 +68,14 @@ def test_differing_groups_are_separated_for_good(epsilon: float) -> None:
 
 
 def test_similar_groups_are_asked_as_one() -> None:
-    policy = make_contextual("auto", groups=5, arms=2, epsilon=1.5, seed=1)
-    asked = lived(policy, ALIKE, 6000)
-    assert policy.pooled > 0.8
-    as_one = sum(question.grain == 0 for question in asked[-1000:])
-    assert 800 < as_one < 1000  # the others see whether groups differ by now
+    pooled, as_one = [], []
+    for seed in range(1, 6):
+        policy = make_contextual("auto", groups=5, arms=2, epsilon=1.5, seed=seed)
+        asked = lived(policy, ALIKE, 6000)
+        pooled.append(policy.pooled)
+        as_one.append(sum(question.grain == 0 for question in asked[-1000:]))
+    assert np.median(pooled) > 0.8
+    assert 800 < np.median(as_one) < 1000  # the others see whether groups differ by now
 
 
 @pytest.mark.plain
@@ -107,13 +110,13 @@ def test_pooling_lowers_regret_of_similar_groups() -> None:
         simulate(
             problem,
             make_contextual("auto", groups=4, arms=3, epsilon=1, pool=pool),
-            runs=10,
+            runs=40,
             seed=2,
             checkpoints=1,
         ).regret
         for pool in (True, False)
     ]
-    assert lost[0].mean() < 0.8 * lost[1].mean()
+    assert lost[0].mean() < 0.9 * lost[1].mean()
 
 
 def test_saved_policy_remembers_pooling(tmp_path: Path) -> None:
