@@ -69,6 +69,7 @@ docs: $(VENV)/.test ## make the figures and tables of docs/ anew, half an hour
 	@$(BIN)/python -m docs.privacy_officer
 	@$(BIN)/python -m docs.policies
 	@$(BIN)/python -m docs.choose_epsilon
+	@$(BIN)/python -m docs.how_auto_works
 	@$(BIN)/python -m docs.noise
 	@$(BIN)/python -m docs.private_groups
 	@$(BIN)/python -m docs.features

@@ -85,6 +85,8 @@ def variants(name: str) -> Iterator[tuple[str, dict[str, Any]]]:
         yield "planned", {**given, "restarts": [100, 333]}
     if name == "adswitch":
         yield "eager", {**given, "strictness": 1.0, "finest": 2.0}
+    if name == "auto":
+        yield "expecting", {**given, "expected_changes": 10.0}
     if name == "auto" or name not in (*ON_THEIR_OWN, "klucb"):
         yield "contaminated", {**given, "contamination": 0.1}
 

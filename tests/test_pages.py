@@ -8,6 +8,7 @@ import pytest
 from docs import blocks
 
 from maskedbandits import theory
+from maskedbandits.policies import auto
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted(ROOT.glob("docs/*.md"))
@@ -112,11 +113,11 @@ def test_pages_distinguish_glr_klucb_cf() -> None:
 def test_policies_page_claims_about_auto() -> None:
     text = " ".join((ROOT / "docs" / "policies.md").read_text(encoding="utf-8").split())
     for which, horizon in (("regret", "100,000"), ("long", "1,000,000")):
-        auto = [row for row in rows("policies.md", f"{which} untold") if row[0] == "auto"]
-        beside = [number(row[4]) for row in auto]
+        untold = [row for row in rows("policies.md", f"{which} untold") if row[0] == "auto"]
+        beside = [number(row[4]) for row in untold]
         assert max(beside) < 1.0  # in every family
         assert f"{spread(beside, '.2f', '.2f')} times as much at T = {horizon}" in text
-        assert f"up to {max(number(row[5]) for row in auto):.2f} times as much at T = {horizon}" in text
+        assert f"up to {max(number(row[5]) for row in untold):.2f} times as much at T = {horizon}" in text
     table = {row[0]: row for row in rows("policies.md", "regret")}
     long = {row[0]: row for row in rows("policies.md", "long")}
     assert number(table["auto"][1]) < 1.0
@@ -126,9 +127,18 @@ def test_policies_page_claims_about_auto() -> None:
 def test_evaluation_page_claims_about_auto() -> None:
     table = {row[0]: row for row in rows("evaluation.md", "paper")}
     text = " ".join((ROOT / "docs" / "evaluation.md").read_text(encoding="utf-8").split())
-    more = {epsilon: round(100 * (number(row[4]) / number(row[2]) - 1)) for epsilon, row in table.items()}
-    assert f"`auto` loses {min(more.values())} to {max(more.values())} % more in the mean of 100 runs" in text
-    assert more["0.5"] == min(more.values())
+    less = {epsilon: round(100 * (1 - number(row[4]) / number(row[2]))) for epsilon, row in table.items()}
+    assert f"`auto` loses {min(less.values())} to {max(less.values())} % less in the mean of 100 runs" in text
+    assert less["∞"] == min(less.values())
+
+
+def test_how_auto_works_claims_match_table() -> None:
+    text = " ".join((ROOT / "docs" / "how_auto_works.md").read_text(encoding="utf-8").split())
+    table = [[number(cell) for cell in cells[2:]] for cells in rows("how_auto_works.md", "")]
+    assert f"The premium is {spread([row[4] for row in table], '.2f', '.2f')} times" in text
+    saved = [(bare_rise - insured_rise) / (insured - bare) for bare, insured, bare_rise, insured_rise, _ in table]
+    assert f"saves {spread(saved, '.0f', '.0f')} times what it costs" in text
+    assert f"it expects {auto.FEW:g} changes of all arms, and {auto.FEWER:g} of each other kind" in text
 
 
 def test_planner_example_is_consistent() -> None:

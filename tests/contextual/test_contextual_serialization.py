@@ -91,6 +91,7 @@ def test_policies_of_other_epsilon_are_refused(tmp_path: Path) -> None:
         {"pool": False, "shares": None},
         {"answers": "one of many", "contamination": 0.1},
         {"name": "auto", "contamination": 0.1},
+        {"name": "auto", "expected_changes": 3},
         {"groups": None, "shares": None, "partition": Partition.tree(2, 2)},
         {"groups": None, "shares": None, "partition": Partition.tree(1, 3), "epsilon": 6},
         {"groups": 7, "shares": np.arange(1.0, 8.0) ** 3 / 784},

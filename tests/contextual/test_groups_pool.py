@@ -69,11 +69,14 @@ def test_differing_groups_are_separated_for_good(epsilon: float) -> None:
 
 
 def test_similar_groups_are_asked_as_one() -> None:
-    policy = make_contextual("auto", groups=5, arms=2, epsilon=1.5, seed=1)
-    questions = lived(policy, ALIKE, 6000)
-    assert policy.pooled > 0.8
-    as_one = sum(question.level == 0 for question in questions[-1000:])
-    assert 800 < as_one < 1000  # the others see whether groups differ by now
+    pooled, as_one = [], []
+    for seed in range(1, 6):
+        policy = make_contextual("auto", groups=5, arms=2, epsilon=1.5, seed=seed)
+        questions = lived(policy, ALIKE, 6000)
+        pooled.append(policy.pooled)
+        as_one.append(sum(question.level == 0 for question in questions[-1000:]))
+    assert np.median(pooled) > 0.8
+    assert 800 < np.median(as_one) < 1000  # the others see whether groups differ by now
 
 
 @pytest.mark.plain

@@ -86,6 +86,10 @@ def test_required_parameters_are_filled_from_problem(tmp_path: Path, policy: str
     assert parameters_of(tmp_path, policy) == expected
 
 
+def test_expected_changes_of_auto_reach_the_policy(tmp_path: Path) -> None:
+    assert parameters_of(tmp_path, "auto", "expected_changes = 3") == {"expected_changes": 3}
+
+
 def test_every_policy_needs_only_window_or_discount(tmp_path: Path) -> None:
     own = {"window": 'window = "corrected"', "gamma": "gamma = 0.99"}
     sections = []

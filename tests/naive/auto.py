@@ -99,8 +99,11 @@ class Aside:
 class Switching:
     """Thompson sampling with a posterior over the last change, for arms with increasing affine g."""
 
-    def __init__(self, corruption: list[Corruption], model: Model, lies: float = 0.0) -> None:
+    def __init__(
+        self, corruption: list[Corruption], model: Model, lies: float = 0.0, expected: float | None = None
+    ) -> None:
         self.g, self.model, self.lies = [self.lied_to(g, lies) for g in corruption], model, lies
+        self.scale = 1.0 if expected is None else expected
         self.closed: set[int] = set()
         self.get_ready()
         arms = len(corruption)
@@ -238,7 +241,7 @@ class Switching:
         return if_moved + if_stayed
 
     def few(self, kind: int) -> float:
-        return self.model.few if kind == ALL else self.model.fewer
+        return self.scale * (self.model.few if kind == ALL else self.model.fewer)
 
     def renew(self, now: int) -> None:
         """Weight for the hypothesis that a change of the kind whose turn it is comes now."""
@@ -255,7 +258,8 @@ class Switching:
             self.merge(self.held[kind], now)
         self.likeliest = max(self.everyone(), key=lambda one: one.weight)
         seen = self.likeliest.tallies
-        self.singly = (seen[ONE] + self.few(ONE)) / (sum(seen) + sum(self.few(each) for each in range(4)))
+        every = sum(seen) + sum(self.few(each) for each in range(4))
+        self.singly = (seen[ONE] + self.few(ONE)) / every if every else 0.0
         arms = len(self.g)
         moved = {ALL: 1 - self.model.stays, ONE: 1 / len(self.open_arms())}.get(kind, 0.0)
         before = [self.inherited(kind, arm) for arm in range(arms)]
@@ -285,9 +289,10 @@ class Switching:
         older, younger = pairs[losses.index(min(losses))]
         kept, dropped = (older, younger) if older.weight >= younger.weight else (younger, older)
         both = kept.weight + dropped.weight
-        kept.tallies = [
-            (kept.weight * one + dropped.weight * other) / both
-            for one, other in zip(kept.tallies, dropped.tallies, strict=True)
-        ]
+        if both:
+            kept.tallies = [
+                (kept.weight * one + dropped.weight * other) / both
+                for one, other in zip(kept.tallies, dropped.tallies, strict=True)
+            ]
         kept.weight = both
         held.remove(dropped)

@@ -24,6 +24,7 @@ OTHERS = {
         "divergence",
         "drift",
         "epsilon",
+        "expected_changes",
         "expire_after",
         "exploration",
     ),

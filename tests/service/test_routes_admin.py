@@ -54,6 +54,7 @@ def test_state_is_shown(served: Served) -> None:
         ({"name": "b", "policy": "sw-klucb-cf", "parameters": {"window": 10**9}}, 400, "take policy = 'klucb-cf'"),
         ({"name": "b", "policy": "m-klucb-cf", "parameters": {"width": 10**8}}, 400, "at most 8388608"),
         ({"name": "b", "policy": "auto", "parameters": {"contamination": 1}}, 400, "contamination"),
+        ({"name": "b", "policy": "auto", "parameters": {"expected_changes": -1}}, 400, "expected_changes"),
         ({"name": "b", "parameters": []}, 400, "Expected `object`, got `array`"),
         ({"name": "b", "parameters": {"arms": 3}}, 400, "klucb-cf has no parameter 'arms'"),
         ({"name": "b", "parameters": {"corruption": None}}, 400, "klucb-cf has no parameter 'corruption'"),

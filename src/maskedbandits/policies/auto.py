@@ -15,6 +15,8 @@ on changes since. No arm is starved, and arms that cannot win are spared.
 * *Rates.* A hypothesis that has seen c changes of a kind in t steps expects (c + a few) / (t + 1) of them a step
   (Wilson, Nassar and Gold 2010, Bayesian online learning of the hazard rate in change-point problems). So the policy
   learns how often the world changes, and in what way.
+  Before it has seen any, "a few" is FEW for ALL and FEWER for each other kind: the premium of an insurance against
+  changes (docs/how_auto_works.md). ``expected_changes`` scales both.
 
 A masked observation is worth s^2 of an unmasked one, with s the slope of its mask. So a hypothesis is added every
 BEAT / s^2 steps, of each kind in turn: more often would only crowd them. When there are EACH of a kind, two neighbours
@@ -56,7 +58,7 @@ from maskedbandits._numba.jit import inlined, inner
 from maskedbandits._numba.state import Floats, Ints, array, computed, fixed_array, param, record, size, variable
 from maskedbandits.math import beta, rng
 from maskedbandits.policies.state import NOT_NEGATIVE, Arms, flip_feedback, forget, mean_behind
-from maskedbandits.policies.validation import share_of_lies
+from maskedbandits.policies.validation import between, perhaps, share_of_lies
 
 SUMMARY = "Thompson sampling that learns how often, and how, the world changes: needs to know nothing"
 REFERENCE = "Mellor & Shapiro 2013; Wilson et al. 2010"
@@ -68,12 +70,13 @@ ALL, ONE, COARSE_STEP, FINE_STEP = range(4)
 KINDS = 4
 EACH = 12  # hypotheses of a kind; a third more or less changes little
 ROOM = KINDS * EACH
-# The constants were chosen on random problems of 10^5 steps.
-FEW, FEWER = 0.014, 0.002  # prior number of changes of ALL, and of each other kind
-STAYS = 0.02  # probability that an arm stays where all move
+# The constants were chosen on random problems of 10^5 and 10^6 steps, those of `python -m bench.regret --training`.
+FEW, FEWER = 0.05, 0.02  # prior number of changes of ALL, and of each other kind
+STAYS = 0.2  # probability that an arm stays where all move
 COARSE, FINE = 25.0, 100.0
 BEAT = 4.0
 FAINT = 1e-6  # least probability of a report under a hypothesis; only reports with their own masks come near
+MAX_CHANGES = 1e9
 VAST = 1e60  # more than any number of observations, and small enough for products of four
 NOTHING = 1e-100  # smaller weights become 0, because denormal numbers are slow
 STRETCH = 10_000.0  # reports that limit the length of a burst of lies
@@ -95,6 +98,14 @@ class Policy(Arms):
     """The hypotheses, in slots: those of a kind are adjacent, and each arm has a row of them."""
 
     contamination: float = param(0.0, share_of_lies, "the share of reports that may be lies, also in a burst")
+    expected_changes: float = param(
+        None,
+        perhaps(between(0.0, MAX_CHANGES)),
+        "how many changes you expect in all, if you know; with 0 it detects none, and the default prior is that of 1",
+        stored=False,
+    )
+    few: float = computed()  # the prior number of changes of ALL
+    fewer: float = computed()  # and of each other kind
     wary: int = size()  # 1 if contamination is above 0
     beat: int = computed()  # steps from one new hypothesis to the next
     heaviest: int = variable(0, most=ROOM - 1)  # the slot of the likeliest hypothesis
@@ -131,7 +142,11 @@ def sizes(parameters: Mapping[str, Any]) -> dict[str, int]:
 
 
 def configure(state: Policy, parameters: Mapping[str, Any]) -> None:
-    """Compute the priors of feedback means: Beta, with the mean and variance of g(U) for a uniform U."""
+    """Compute the priors: of changes, and of feedback means, Beta with the mean and variance of g(U), U uniform."""
+    expected = parameters["expected_changes"]
+    scale = 1.0 if expected is None else expected
+    state.scalars[0].few = FEW * scale
+    state.scalars[0].fewer = FEWER * scale
     for arm, (first, last) in enumerate(zip(state.first_node, state.last_node, strict=True)):
         widths = np.diff(state.node_means[first : last + 1])
         left, right = state.node_feedbacks[first:last], state.node_feedbacks[first + 1 : last + 1]
@@ -293,7 +308,7 @@ def _add_hypothesis(state: Policy) -> None:
     scalars = state.scalars[0]
     weights, tallies = state.weights, state.tallies
     kind = scalars.time // scalars.beat % KINDS
-    few = FEW if kind == ALL else FEWER
+    few = scalars.few if kind == ALL else scalars.fewer
     steps = float(KINDS * scalars.beat) / (float(scalars.time) + 1.0)
     changes = (
         _expected_changes(state, 0),
@@ -365,7 +380,8 @@ def _find_likeliest(state: Policy) -> None:
     for kind in range(KINDS):
         changes += state.tallies[kind * ROOM + heaviest]
     scalars.alarms = int(changes + 0.5)
-    scalars.singly = (state.tallies[ONE * ROOM + heaviest] + FEWER) / (changes + FEW + (KINDS - 1) * FEWER)
+    all_changes = changes + scalars.few + (KINDS - 1) * scalars.fewer
+    scalars.singly = (state.tallies[ONE * ROOM + heaviest] + scalars.fewer) / all_changes if all_changes > 0.0 else 0.0
     for arm in range(scalars.arms):
         _update_counts(state, heaviest, arm)
 
