@@ -19,8 +19,8 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        ([], "give --horizon and --changes"),
-        (["--horizon", "100"], "give --horizon and --changes"),
+        ([], "--horizon and --changes"),
+        (["--horizon", "100"], "--horizon and --changes"),
         (["--horizon", "10", "--changes", "20"], "got 20"),
         (["--horizon", "100", "--means", "0.9,x"], "expected numbers separated by commas, got '0.9,x'"),
         (["--horizon", "100", "--means", "0.9,0.4"], "give --epsilon with --means"),

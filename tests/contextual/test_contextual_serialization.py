@@ -60,9 +60,9 @@ def swapped(arrays: Arrays) -> Arrays:
         (lambda arrays: with_about(arrays, policy={"format": 1}), "saved in another format"),
         (lambda arrays: with_about(arrays, policy=7), "saved in another format"),
         (swapped, "do not fit together"),
-        (lambda arrays: {**arrays, "ints": np.zeros(1 << 20, dtype=np.int64)}, "more in it than its description says"),
+        (lambda arrays: {**arrays, "ints": np.zeros(1 << 20, dtype=np.int64)}, "more content than its header"),
         (lambda arrays: {**arrays, "ints": arrays["ints"][:-1]}, "the lengths disagree"),
-        (lambda arrays: {**arrays, "named": np.zeros(1 << 24, dtype=np.int64)}, "more in it than its description says"),
+        (lambda arrays: {**arrays, "named": np.zeros(1 << 24, dtype=np.int64)}, "more content than its header"),
     ],
 )
 def test_contradictory_file_is_refused(change: Callable[[Arrays], Arrays], complaint: str, tmp_path: Path) -> None:

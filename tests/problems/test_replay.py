@@ -140,7 +140,7 @@ def test_equal_periods_by_number() -> None:
         ([[1, float("nan")]] * 3, {}, "arm 1 has nan"),
         ([[1], [1, 0]], {}, "not a table of numbers"),
         ([[1, 0]] * 3, {"periods": 4}, "periods"),
-        ([[1, 0]] * 3, {"periods": [1, 2]}, "increasing, the first 0"),
+        ([[1, 0]] * 3, {"periods": [1, 2]}, "increasing numbers that begin with 0"),
         ([[1, 0]] * 3, {"periods": [0, 3]}, "3 is not before the end, 3"),
         ([[1, 0]], {}, "shorter than the number of arms"),
         (np.ma.masked_equal([[1, 0], [0.5, 1]], 0.5), {}, "arm 0 has nan in round 1"),

@@ -64,11 +64,11 @@ def test_file_without_newer_columns_is_read(events: list[EventRow], tmp_path: Pa
 
 
 def test_grouped_log_cannot_be_evaluated(events: list[EventRow], storage: str) -> None:
-    with pytest.raises(UserError, match="it has groups") as caught:
+    with pytest.raises(UserError, match="experiment with groups") as caught:
         read_log("kinds", events)
     assert "\n" not in str(caught.value)
     reply = call("evaluate", "kinds", "--storage", storage)
-    assert (reply.exit_code, "it has groups" in reply.output) == (2, True)
+    assert (reply.exit_code, "experiment with groups" in reply.output) == (2, True)
 
 
 def test_restored_grouped_log_replays(events: list[EventRow], storage: str, tmp_path: Path) -> None:

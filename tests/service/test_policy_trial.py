@@ -174,12 +174,12 @@ def test_policy_follows_added_and_retired_arms() -> None:
     [
         ("klucb", "klucb"),
         ("nonsense", "no policy is called 'nonsense'"),
-        ("exp3s", "not offered here: it weighs reports"),
+        ("exp3s", "not supported: it weights reports"),
         ("sw-klucb-cf", "window"),
         ("sw-klucb-cf:window", "give NAME, or NAME:key=value,key=value"),
         ("sw-klucb-cf:window=-1", "window"),
         ("klucb-cf:no=1", "no"),
-        ("klucb-cf:restarts=[20]", r"klucb-cf:restarts=\[20\]: restarts at given reports cannot be tried on a log"),
+        ("klucb-cf:restarts=[20]", r"klucb-cf:restarts=\[20\]: restarts at fixed times"),
         ("sw-klucb-cf:window=3", "window = 3 in rows is 1 in plays"),
     ],
 )

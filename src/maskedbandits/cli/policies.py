@@ -95,7 +95,7 @@ class FeaturedKind:
     name: str
     summary: str
     parameters: Mapping[str, Param]
-    learns_from: str = "masked feedback, and features that everybody may see: make_featured"
+    learns_from: str = "masked feedback, and public features: make_featured"
     reference: str = ""
 
 

@@ -424,11 +424,11 @@ def _check_rewards_fit(each: Sequence[Corruption], rewards: Rewards, liars: floa
     noisy = [isinstance(one, Noise) for one in each]
     if isinstance(rewards, Gaussian) and not all(noisy):
         raise UserError(
-            f"rewards = {rewards}: they cannot be masked as bits; give GaussianNoise or LaplaceNoise as corruption, "
-            "GaussianNoise(0) to show them as they are"
+            f"rewards = {rewards}: continuous rewards cannot be masked as bits; give GaussianNoise or LaplaceNoise as "
+            "corruption, or GaussianNoise(0) for no noise"
         )
     if liars > 0.0 and any(noisy):
-        raise UserError("liars: under noise a report may be any number, and a lie, too; leave them out")
+        raise UserError("liars: lies are unbounded under additive noise; leave out liars")
 
 
 def compute_feedback_means(each: Sequence[Corruption], means: Floats) -> Floats:
