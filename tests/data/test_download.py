@@ -145,7 +145,7 @@ def test_full_disk_of_pip_is_reported_as_such(folder: Path, wheel: Path, monkeyp
 def test_unwritable_folder_is_refused_before_work(folder: Path, wheel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder.write_text("a file, and no folder")
     monkeypatch.setattr(download, "_run", lambda command, progress: pytest.fail("there was work"))
-    refused(call("data", "get", "made-up"), f"{folder}: cannot be written: File exists; name another")
+    refused(call("data", "get", "made-up"), f"{folder}: cannot be written: File exists; set")
 
 
 def test_stored_data_load_from_read_only_folder(folder: Path, wheel: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -96,7 +96,7 @@ def test_upworthy_tests_are_loaded(folder: Path) -> None:
 def test_wrong_file_is_refused_and_not_stored(folder: Path, name: str) -> None:
     (folder / "archive.zip").write_bytes(b"PK\x03\x04\xff\xff")
     other = packages(folder) if name == "open-bandit" else men(folder)
-    cases = {folder / "archive.zip": "it is packed (zip, or a spreadsheet): unpack it", other: "no column"}
+    cases = {folder / "archive.zip": "compressed (zip, or a spreadsheet): unpack it", other: "no column"}
     for file, complaint in cases.items():
         done = call("data", "get", name, "--file", file)
         assert done.exit_code == 2

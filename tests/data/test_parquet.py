@@ -38,7 +38,7 @@ def test_parquet_equals_csv(tmp_path: Path) -> None:
     log = read_csv(path, time="day", arm="a", reward="b")
     assert isinstance(log, Log)
     assert (log.arms, log.rewards.tolist()) == (("0.0", "0.5", "1.0"), [0.0, 1.0, 1.0])
-    with pytest.raises(UserError, match="there is no column 'c'"):
+    with pytest.raises(UserError, match="no column 'c'"):
         read_csv(path, time="c")
 
 
