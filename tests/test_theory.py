@@ -303,8 +303,8 @@ class TestCorollaries:
         (lambda: theory.paper_window(10**400, 1), "horizon = .*: give a whole number of at most"),
         (lambda: theory.lambert_window(100, 0), "changes = 0: give a whole number of at least 1"),
         (lambda: theory.lambert_window(100, 101), "changes = .* is more than the horizon"),
-        (lambda: theory.published_bound(mixed(100), 2), "take at least 3"),
-        (lambda: theory.corrected_bound(mixed(100), 2), "take at least 3"),
+        (lambda: theory.published_bound(mixed(100), 2), "give at least 3"),
+        (lambda: theory.corrected_bound(mixed(100), 2), "give at least 3"),
         (lambda: theory.corrected_bound(mixed(100), 2.5), "window = 2.5: give a whole number"),  # type: ignore[arg-type]
         (lambda: theory.corrected_bound(mixed(100), 5, c=-1.0), "c = -1.0: give a number of at least 0"),
         (lambda: theory.corrected_regret_bound(mixed(100), 5, c=math.nan), "c = .*: give a number of at least 0"),

@@ -157,8 +157,8 @@ def test_invalid_rounds_are_refused(outcomes: Any, more: dict[str, Any], complai
     [
         ([0, 1, 2], [1, 0], {}, "two lists of one length"),
         ([0, 1], [[1], [0]], {}, "give a list, one per round"),
-        ([0, -1], [1, 0], {}, "round 1 has arm -1: they are numbered from 0 to 0"),
-        ([0, 2], [1, 0], {"arms": 2}, "round 1 has arm 2: they are numbered from 0 to 1"),
+        ([0, -1], [1, 0], {}, "round 1 has arm -1: give arms from 0 to 0"),
+        ([0, 2], [1, 0], {"arms": 2}, "round 1 has arm 2: give arms from 0 to 1"),
         ([0, 0.5], [1, 0], {}, "whole numbers"),
         ([0, 1], [1, 1.5], {}, "1.5 in round 1"),
         ([], [], {}, r"rewards have shape \(0,\): give a list"),

@@ -105,7 +105,7 @@ class TestFunctionOfTime:
             (lambda step: 0.5, r"means_at\(0\) = 0.5: give a list"),
             (lambda step: [], "give a list"),
             (lambda step: ["a"], "give a list"),
-            (lambda step: [0.1] * (2 if step < 5 else 3), r"means_at\(5\) has 3 means, means_at\(0\) has 2"),
+            (lambda step: [0.1] * (2 if step < 5 else 3), r"means_at\(5\) has 3 means, but means_at\(0\) has 2"),
             ([0.1, 0.2], "means_at = .*: give a function"),
         ],
     )
