@@ -120,7 +120,7 @@ def test_invalid_function_is_refused(function: Callable[[float], float], complai
     ],
 )
 def test_invalid_probabilities_are_refused(p00: Any, p11: Any) -> None:
-    with pytest.raises(ValueError, match=r"give|move"):
+    with pytest.raises(ValueError, match=r"give|change either"):
         RandomizedResponse(p00, p11)
 
 

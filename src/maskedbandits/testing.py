@@ -186,7 +186,7 @@ class InterpretedPolicy:
         return arm
 
     def observe(self, arm: int, feedback: float) -> None:
-        """Take in a report."""
+        """Pass on a report."""
         self._observe(self.state, arm, float(feedback))
 
 
