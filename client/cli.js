@@ -34,7 +34,7 @@ function bitAnswer(bit, name) {
 function groupAnswer(table, signs, asked, group, reward) {
   const arms = table.split(",");
   const own = { most, groups: arms.map((_, index) => String(index)), group };
-  if (!own.groups.includes(group)) fail("a line names a group that its table does not have"); // a Device has one of its groups
+  if (!own.groups.includes(group)) fail("invalid line: its table has no such group"); // a Device has one of its groups
   const content = { ...OFFERED, arms, signs: signs === "-" ? null : signs.split(",").map(Number), epsilon: Number(asked) };
   const offer = readOffer({ status: 200, content, date: 0 }, undefined, own);
   return offer.why ? "" : masked([Number(reward)], offer)[0];
@@ -44,7 +44,7 @@ let out = "";
 for await (const line of createInterface({ input: process.stdin })) {
   const [bit, question] = [BIT.exec(line), QUESTION.exec(line)];
   if (!bit && !question) {
-    fail("a line is a 0 or a 1, and perhaps a name, or TABLE SIGNS EPSILON GROUP REWARD: this one is not"); // without repeating it
+    fail("invalid line: write `BIT [NAME]` or `TABLE SIGNS EPSILON GROUP REWARD`"); // without repeating it
   }
   out += `${bit ? bitAnswer(...bit.slice(1)) : groupAnswer(...question.slice(1))}\n`;
   if (out.length > 1 << 16) {

@@ -18,7 +18,7 @@
 
 function fillRandom(array) {
   if (typeof globalThis.crypto?.getRandomValues !== "function") {
-    throw new Error("there is no crypto.getRandomValues here, so nothing can be masked: use another browser");
+    throw new Error("crypto.getRandomValues is missing, so nothing can be masked: use another browser");
   }
   return globalThis.crypto.getRandomValues(array); // at most 65,536 bytes a call
 }
@@ -72,7 +72,7 @@ export function threshold(millionths, answers = 2) {
     const [low, high] = expBetween(BigInt(millionths), precision);
     const others = BigInt(answers - 1) << precision;
     const each = up(WORDS << precision, high + others);
-    if (BigInt(answers) * each > WORDS) throw new RangeError("so many answers are finer than a word can draw");
+    if (BigInt(answers) * each > WORDS) throw new RangeError("too many answers for one random word");
     if (each === up(WORDS << precision, low + others)) thresholds.set(key, each);
   }
   return thresholds.get(key);
@@ -94,7 +94,7 @@ export function masked(bits, { answers, truthOf, epsilon }) {
 export function bitOf(reward, word = BigInt(`0x${hex(fillRandom(new Uint8Array(135)))}`)) {
   const value = typeof reward === "boolean" ? Number(reward) : reward;
   if (typeof value !== "number" || !(value >= 0 && value <= 1)) {
-    throw new RangeError("a reward is a number in [0, 1]: bring it there first"); // without the reward itself
+    throw new RangeError("reward must be a number in [0, 1]: scale it first"); // without the reward itself
   }
   const float = new BigUint64Array(new Float64Array([value + 0]).buffer)[0]; // + 0: turns -0 into 0
   const exponent = float >> 52n;
@@ -131,9 +131,9 @@ const firstOf = (faults) => Object.keys(faults).find((fault) => faults[fault]) ?
 /** The reason why these times, in seconds from now, are unsafe: the moment of sending would reveal the reward. */
 function faultOfTimes(at, end, { report, window }) {
   return firstOf({
-    [`the server's report_at is not at least ${report} s away`]: !(at >= report - ROUNDING),
-    [`the server's expires is not at least ${window} s after its report_at`]: !(end - Math.max(at, 0) >= window),
-    [`the server's expires is more than ${MAX_LIFETIME / DAY} days away`]: !(end <= MAX_LIFETIME + ROUNDING),
+    [`the server's report_at is less than ${report} s after the decision`]: !(at >= report - ROUNDING),
+    [`the server's expires is less than ${window} s after its report_at`]: !(end - Math.max(at, 0) >= window),
+    [`the server's expires is more than ${MAX_LIFETIME / DAY} days after the decision`]: !(end <= MAX_LIFETIME + ROUNDING),
   });
 }
 
@@ -145,7 +145,7 @@ async function textOf(answer) {
     size += piece.value.length;
     if (size > MAX_BYTES) {
       reader.cancel().catch(() => undefined);
-      throw new Away(`the server's answer is longer than ${MAX_BYTES} bytes`);
+      throw new Away(`the server's reply is longer than ${MAX_BYTES} bytes`);
     }
     text += decoder.decode(piece.value, { stream: true });
   }
@@ -158,13 +158,13 @@ const ownOf = (object, name) => (Object.hasOwn(Object(object), name) ? object[na
 /** The offer in a reply. Only the arm may depend on the person's group: other differences would reveal it. */
 export function readOffer({ status, content, date }, among, { most, groups, group, floors = FLOORS }) {
   if (status !== 200 || typeof content !== "object" || content === null) {
-    throw new Away(`the server answers with status ${status}`);
+    throw new Away(`the server replied with status ${status}`);
   }
   const table = groups ? content.arms : [content.arm];
   if (!Array.isArray(table) || table.length !== (groups ?? table).length || !table.every(isLine)) {
-    throw new Away(groups ? "the server does not name an arm for each group" : "the server names no arm");
+    throw new Away(groups ? "the server's reply does not name one arm for each group" : "the server's reply has no arm");
   }
-  if (among && !table.every((arm) => among.includes(arm))) throw new Away("the server names an arm not to be shown");
+  if (among && !table.every((arm) => among.includes(arm))) throw new Away("the server chose an arm that is not in eligibleArms");
   const own = groups ? groups.indexOf(group) : 0;
   const payload = (groups ? ownOf(content.payloads, table[own]) : content.payload) ?? null;
   const asked = asEpsilon(content.epsilon);
@@ -173,10 +173,10 @@ export function readOffer({ status, content, date }, among, { most, groups, grou
   const end = secondsTo(content.expires, date);
   const areSigns = Array.isArray(signs) && signs.length === table.length && signs.every((sign) => [0, 1].includes(sign));
   const faults = {
-    "the server wants no report": content.participate !== true,
-    "the server gives no token": !/^[A-Za-z0-9_-]{16,1024}$/.test(content.token) || typeof content.token !== "string",
-    "the server names no epsilon that masks anything": asked === 0,
-    "the server does not name a sign for each group": signs !== null && !areSigns,
+    "the server requests no report": content.participate !== true,
+    "the server's reply has no token": !/^[A-Za-z0-9_-]{16,1024}$/.test(content.token) || typeof content.token !== "string",
+    "the server's epsilon is not a number above 0 and up to 16": asked === 0,
+    "the server's reply does not have one sign for each group": signs !== null && !areSigns,
   };
   return {
     arm: table[own],
@@ -275,11 +275,11 @@ export class Device {
     check(within(cap, 0, 1e9), "cap: give a number of at least 0");
     check(asEpsilon(maxEpsilon) > 0, "maxEpsilon: give a number from 0.000001 to 16");
     check(per === null || many, "per: give a time such as '30 days'");
-    check(within(jitter, floors.jitter, DAY), `jitter: give seconds, from ${floors.jitter} to a day`);
-    check(!demonstration || isHere(address), "demonstration: it is for services on this machine, at 127.0.0.1 or localhost");
-    check(within(timeout, 1e-3, 3600), "timeout: give seconds, at most an hour");
+    check(within(jitter, floors.jitter, DAY), `jitter: give seconds, from ${floors.jitter} to 86400`);
+    check(!demonstration || isHere(address), "demonstration: use it only with a service at 127.0.0.1 or localhost");
+    check(within(timeout, 1e-3, 3600), "timeout: give seconds, at most 3600");
     const isOneOf = Array.isArray(groups) && new Set(groups).size === groups.length && groups.includes(group);
-    check(groups === null || isOneOf, "groups: give a list of names, and the person's own among them as group");
+    check(groups === null || isOneOf, "groups: give a list of different names; group: give the person's own from that list");
     fillRandom(new Uint8Array(1)); // throws without random numbers
     this.#url = address.origin + address.pathname.replace(/\/+$/, "");
     this.#own = { most: asEpsilon(maxEpsilon), groups, group, floors };
@@ -380,7 +380,7 @@ export class Device {
 
   async #post(path, content, blanks = 0) {
     const quiet = this.#quiet - clock();
-    if (quiet > 0 && quiet <= MAX_QUIET) throw new Away("the server has asked to be left alone for a while");
+    if (quiet > 0 && quiet <= MAX_QUIET) throw new Away("the server asked to wait before the next request");
     const options = { redirect: "error", credentials: "omit", cache: "no-store", referrerPolicy: "no-referrer" };
     const signal = AbortSignal.timeout(1000 * this.#timeout);
     const body = JSON.stringify(content) + " ".repeat(blanks);
@@ -392,7 +392,7 @@ export class Device {
       text = await textOf(answer);
     } catch (error) {
       if (error instanceof Away) throw error;
-      throw new Away(`the server is away, or slower than ${this.#timeout} s: ${error?.name}`);
+      throw new Away(`the server is unreachable, or slower than ${this.#timeout} s: ${error?.name}`);
     }
     const wait = Number(answer.headers.get("retry-after"));
     const date = Date.parse(answer.headers.get("date")) / 1000;
@@ -400,7 +400,7 @@ export class Device {
     try {
       return { status: answer.status, content: JSON.parse(text), date: date || clock() }; // clocks may be hours apart
     } catch {
-      throw new Away("the server's answer is not JSON");
+      throw new Away("the server's reply is not JSON");
     }
   }
 
@@ -420,7 +420,7 @@ export class Device {
     }
     if (this.#change) Object.assign(book, this.#terms);
     if (this.#terms.cap > book.cap || this.#terms.per !== book.per) {
-      throw new Trouble("another cap was promised here: keep to it, or to a lower one, or give change: true once");
+      throw new Trouble("the stored cap or period differs: use the stored terms or a lower cap, or give change: true once");
     }
   }
 
@@ -441,7 +441,7 @@ export class Device {
     if (!crypto.subtle) return "browsers keep crypto.subtle to https pages, and nothing is remembered without it";
     const left = await this.#left();
     if (left > 0 && left >= this.#cost) return "";
-    return `${left / MILLION} is left of the cap of ${this.#terms.cap / MILLION}, and a report costs more`;
+    return `${left / MILLION} is left of the cap of ${this.#terms.cap / MILLION}, less than a report costs`;
   }
 
   /** Whether a decision of this visitor can still get a reward. */
@@ -459,13 +459,13 @@ export class Device {
       const book = await this.#book(at);
       const row = book.rows[name];
       if (row) return row.epsilon === epsilon && row.answers === answers ? "" : "the server has changed its terms";
-      if ((await this.#store.get(name)) !== undefined) return "this decision was reported already, and each is once";
+      if ((await this.#store.get(name)) !== undefined) return "this decision was already reported";
       if (at < EARLIEST) return NEVER_SET;
       if (offer.faultOfTimes) return offer.faultOfTimes;
       if (date > at + 366 * DAY) return "the server's clock is more than a year ahead"; // such a payment would never become old
       this.#agree(book, at);
       const earlier = Math.min(at, date);
-      if (spent(book, earlier) + epsilon > Math.min(this.#terms.cap, book.cap)) return "a report would pass the cap";
+      if (spent(book, earlier) + epsilon > Math.min(this.#terms.cap, book.cap)) return "a report would exceed the cap";
       book.total += epsilon;
       book.payments = book.per ? [...counting(book, earlier), [dated(book, Math.max(at, date)), epsilon]] : [];
       const step = Math.min(this.#jitter, (expiresIn - reportIn) / 4); // of at least an hour, except in demonstrations
@@ -571,7 +571,7 @@ export class Device {
     } catch (error) {
       const before = this.#trouble;
       this.#trouble = error?.message || String(error); // of any kind: sending must go on
-      if (!before) console.warn(`this device takes no part: ${this.#trouble}`);
+      if (!before) console.warn(`this device does not participate: ${this.#trouble}`);
       return this.#trouble;
     }
   }
@@ -616,18 +616,18 @@ class Trouble extends Error {} // with the store
 export function inBrowser(name = "maskedbandits") {
   const opening = new Promise((done, failed) => {
     if (!globalThis.indexedDB || !globalThis.navigator?.locks || !globalThis.crypto.subtle) {
-      throw new Trouble("nothing can be kept here: open the page over https, with storage allowed");
+      throw new Trouble("storage is not available: open the page over https, and allow storage");
     }
     const request = indexedDB.open(name, 1);
     request.onupgradeneeded = () => request.result.createObjectStore("kept");
     request.onerror = () => failed(request.error);
     request.onsuccess = () => done(request.result);
   }).then((database) => {
-    database.onversionchange = () => database.close(); // storage is being cleared: this page takes no part any more
+    database.onversionchange = () => database.close(); // storage is being cleared: this page no longer participates
     return database;
   });
   const fail = (error) => {
-    throw error instanceof Trouble ? error : new Trouble(`nothing can be kept here: ${error?.name}`, { cause: error });
+    throw error instanceof Trouble ? error : new Trouble(`storage is not available: ${error?.name}`, { cause: error });
   };
   opening.catch(() => undefined); // reported at the first use
   const transact = async (mode, work) => {
@@ -695,7 +695,7 @@ export function interval(hits, n, level) {
 
 /** Mask n bits as reports are, half of them 0 and half 1, and measure epsilon with 99 % confidence. */
 export function proveIt(n, epsilon, where = null) {
-  check(Number.isInteger(n) && n >= 2 && n <= 1e9, "n: give a whole number of flips, at least 2");
+  check(Number.isInteger(n) && n >= 2 && n <= 1e9, "n: give a whole number of flips from 2 to 1e9");
   const promise = asEpsilon(epsilon);
   const half = Math.ceil(n / 2);
   const ones = [0, 0]; // of zeros, and of ones
@@ -712,9 +712,9 @@ export function proveIt(n, epsilon, where = null) {
   const found = { flips: 2 * half, promise: promise / MILLION, measured: apart(ones[0] / half, ones[1] / half) };
   const proof = { ...found, low: apart(high0, low1), high: apart(low0, high1) };
   const holds = proof.low <= proof.promise;
-  const format = (number) => (Number.isFinite(number) ? number.toFixed(4) : "more than so few flips can tell");
+  const format = (number) => (Number.isFinite(number) ? number.toFixed(4) : "too large for so few flips");
   const text = `${proof.flips} flips: epsilon ${format(proof.measured)}, between ${format(proof.low)} and ${format(proof.high)} `
-    + `with 99 % confidence; promised is at most ${proof.promise}, which ${holds ? "they do not contradict" : "IS NOT TRUE"}`;
+    + `with 99 % confidence; promised is at most ${proof.promise}, which ${holds ? "the flips do not contradict" : "IS NOT TRUE"}`;
   if (where) where.textContent = text;
   return { ...proof, holds, toString: () => text };
 }

@@ -81,7 +81,7 @@ def test_given_inverse_is_used_and_checked() -> None:
     calls.clear()
     assert g.inverse(0.25) == 0.5
     assert calls == [0.25]
-    with pytest.raises(ValueError, match="not that of g"):
+    with pytest.raises(ValueError, match="not the inverse of g"):
         Monotone(lambda x: x * x, inverse=lambda y: y)
 
 
@@ -120,7 +120,7 @@ def test_invalid_function_is_refused(function: Callable[[float], float], complai
     ],
 )
 def test_invalid_probabilities_are_refused(p00: Any, p11: Any) -> None:
-    with pytest.raises(ValueError, match=r"give|move"):
+    with pytest.raises(ValueError, match=r"give|change either"):
         RandomizedResponse(p00, p11)
 
 

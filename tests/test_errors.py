@@ -125,7 +125,7 @@ def test_nearest_word_is_suggested() -> None:
     assert suggest_nearest("run", ["runs", "seed"]) == "; did you mean 'runs'?"
     assert suggest_nearest("RUNS", ["runs", "seed"]) == "; did you mean 'runs'?"
     assert suggest_nearest("xyzzy", {"runs": 1, "seed": 2}) == "; known are runs, seed"
-    assert suggest_nearest("xyzzy", []) == "; there are none here"
+    assert suggest_nearest("xyzzy", []) == "; there are none"
     assert suggest_nearest(3, ["runs"]) == "; known are runs"
 
 

@@ -381,7 +381,7 @@ MUTANTS = {  # by name: what is replaced, by what, and the complaint
     "hidden state": (
         "    arm = min",
         "    HIDDEN[0] += 1\n    arm = HIDDEN[0] // 400 % scalars.arms\n    return arm\n    arm = min",
-        "values that its code refers to change",
+        "global values change",
     ),
     "never explores": ("return arm", "return 0", "arm 1 was not chosen"),
     "no loop over text": ("return arm", "return int(str(arm))[0]", "failed: TypeError"),

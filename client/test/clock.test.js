@@ -121,11 +121,11 @@ test("a page with a higher cap, or another per, sends what was promised, and kee
     const store = client.inMemory();
     assert.ok((await opened(client, { cap: 10, store }).decide({ visitor: "ann" })).participates);
     const device = opened(client, { ...other, store });
-    await assert.rejects(device.remaining(), /another cap was promised/);
+    await assert.rejects(device.remaining(), /the stored cap or period differs/);
     const decision = await device.decide({ visitor: "ann" });
     assert.ok(decision.participates); // paid for before
     assert.equal(await decision.report(1), true);
-    assert.match((await device.decide()).why, /another cap was promised/);
+    assert.match((await device.decide()).why, /the stored cap or period differs/);
     assert.deepEqual(world.questions.at(-1), { participate: false });
     await world.pass(LEFT, device);
     assert.equal(world.taken.size, 1);
@@ -187,7 +187,7 @@ test("a cap renews when both clocks say so", async () => {
   const device = opened(client, { cap: 1, per: "1 day" });
   assert.ok((await device.decide()).participates);
   world.at += DAY + 1;
-  assert.equal((await device.decide()).why, "a report would pass the cap"); // an hour longer, as much as they differ by
+  assert.equal((await device.decide()).why, "a report would exceed the cap"); // an hour longer, as much as they differ by
   world.at += 3600;
   assert.ok((await device.decide()).participates);
 });

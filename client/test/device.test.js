@@ -57,7 +57,7 @@ test("whoever has reached the cap is shown arms, says so before, and reports not
   assert.deepEqual(world.questions.map(({ participate }) => participate), [undefined, undefined, false]);
   assert.equal(await decision.report(1), false);
   world.decision = { token: "a-token-nobody-asked-for", participate: true }; // nor can a server press one on it
-  assert.equal((await device.decide()).why, "a report would pass the cap");
+  assert.equal((await device.decide()).why, "a report would exceed the cap");
   await world.pass(LEFT, device);
   assert.equal(world.arrivals.length, 2);
 });
@@ -81,7 +81,7 @@ test("another cap than was promised is refused, unless it is lower or meant", as
   const store = client.inMemory();
   assert.ok((await opened(client, { cap: 2, store }).decide()).participates);
   for (const other of [{ cap: 3 }, { cap: 2, per: "1 day" }]) {
-    assert.match((await opened(client, { ...other, store }).decide()).why, /another cap was promised/);
+    assert.match((await opened(client, { ...other, store }).decide()).why, /the stored cap or period differs/);
   }
   assert.equal(await opened(client, { cap: 1.5, store }).remaining(), 0.5);
   assert.equal(await opened(client, { cap: 3, per: "1 day", change: true, store }).remaining(), 2);
@@ -96,7 +96,7 @@ test("the smaller epsilon masks, and none that hides nothing", async () => {
   for (const epsilon of [0, -1, 17, 1e-7, null, "1", true, [1]]) {
     world.decision = { epsilon };
     const decision = await opened(client).decide();
-    assert.deepEqual([decision.arm, decision.why], ["plain", "the server names no epsilon that masks anything"]);
+    assert.deepEqual([decision.arm, decision.why], ["plain", "the server's epsilon is not a number above 0 and up to 16"]);
   }
 });
 
@@ -164,7 +164,7 @@ test("what is final is not tried again; what is not, is, and no sooner than Retr
   assert.equal(world.requests.length, 2);
   const first = world.at;
   world.answers = null;
-  assert.match((await device.decide({ fallback: "mine" })).why, /left alone for a while/);
+  assert.match((await device.decide({ fallback: "mine" })).why, /asked to wait/);
   while (world.arrivals.length === 0 && world.at < first + 1000) await world.pass(1, device);
   assert.ok(world.at - first >= 200 && world.at - first < 1000);
 });
@@ -213,7 +213,7 @@ test("a visitor has one decision, pays once, and is told apart by nobody else", 
   assert.equal(await again.report(1), false);
   await world.pass(LEFT, device);
   assert.equal(world.arrivals.length, 1);
-  assert.match((await device.decide({ visitor: "ann" })).why, /reported already/);
+  assert.match((await device.decide({ visitor: "ann" })).why, /already reported/);
   await device.decide({ visitor: "bob" });
   await opened(client).decide({ visitor: "ann" });
   const names = world.questions.map(({ visitor }) => visitor);
@@ -364,9 +364,9 @@ test("proveIt measures what is promised, and shows it", (t) => {
     assert.ok(proof.low <= proof.measured && proof.measured <= proof.high && proof.holds);
     assert.deepEqual([proof.promise, proof.flips], [epsilon, 40_000]);
     assert.equal(where.textContent, String(proof));
-    assert.match(where.textContent, /promised is at most [0-9.]+, which they do not contradict$/);
+    assert.match(where.textContent, /promised is at most [0-9.]+, which the flips do not contradict$/);
   }
-  assert.match(String(client.proveIt(100, 16)), /^100 flips: epsilon more than so few flips can tell, between [0-9.]+ and more/);
+  assert.match(String(client.proveIt(100, 16)), /^100 flips: epsilon too large for so few flips, between [0-9.]+ and too large/);
   assert.equal(opened(client).proveIt(100).promise, 2);
   assert.throws(() => client.proveIt(1, 1), TypeError);
   assert.throws(() => client.proveIt(100, 17), TypeError);
@@ -399,5 +399,5 @@ test("the lines for Node run, and without a store nobody takes part", async (t) 
   const warned = t.mock.method(console, "warn", () => undefined);
   const alone = await opened(client, { store: undefined }).decide();
   assert.deepEqual([alone.arm, alone.participates, warned.mock.callCount()], ["plain", false, 1]);
-  assert.match(alone.why, /nothing can be kept here/);
+  assert.match(alone.why, /storage is not available/);
 });

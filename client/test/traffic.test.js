@@ -137,7 +137,7 @@ const MUTANTS = {
   "draws no chance for a part of a reward": ["word = BigInt(`0x${hex(fillRandom(new Uint8Array(135)))}`)", "word = 0n", "fraction"],
   "forgets to flip": ["Number(word < each * BigInt(answers - 1))", "0", "mask"],
   "uses Math.random": ["globalThis.crypto.getRandomValues(array)", "array.map((value) => (typeof value === 'bigint' ? BigInt(Math.floor(2 ** 64 * Math.random())) : 2 ** 32 * Math.random()))", "chance"],
-  "does without chance": ["throw new Error(\"there is no crypto", "return array; throw new Error(\"there is no crypto", "crypto"],
+  "does without chance": ["throw new Error(\"crypto.getRandomValues is missing", "return array; throw new Error(\"crypto.getRandomValues is missing", "crypto"],
   "sends as soon as it can": ["reportIn: Math.max(at, floors.report)", "reportIn: 0", "early"],
   "sends at the click": ["let counts = false;", `let counts = false; ${SENDS}`, "times"],
   "is silent where nothing happened": ["await this.#store.add(name, silent, silence(name));", ";", "presence"],
@@ -191,7 +191,7 @@ const LEAKS = {
   "asks for its group": ["const question = { ...(away", "const question = { group: this.#own.group, ...(away", "questions"],
   "sends later for one group": ["reportIn: Math.max(at, floors.report)", "reportIn: Math.max(at, floors.report) + own", "times"],
   "is silent where nothing happened": ["await this.#store.add(name, silent, silence(name));", ";", "presence"],
-  "takes no part without an arm's payload": ['"the server wants no report": content', '"the server wants no report": payload === null || content', "presence"],
+  "takes no part without an arm's payload": ['"the server requests no report": content', '"the server requests no report": payload === null || content', "presence"],
   "says the group's name": ["const report = { token,", "const report = { group: this.#own.group, token,", "sizes"],
   "says it in a header": ["headers: this.#headers,", 'headers: { ...this.#headers, "X-Group": this.#own.group },', "rest"],
 };

@@ -24,7 +24,7 @@ test("storage that fails: no part, said once", async (t) => {
   for (let i = 0; i < 2; i++) {
     const decision = await device.decide({ visitor: "ann", fallback: "mine" });
     assert.deepEqual([decision.arm, decision.participates, await decision.report(1)], ["plain", false, false]);
-    assert.match(decision.why, /nothing can be kept here/);
+    assert.match(decision.why, /storage is not available/);
   }
   assert.deepEqual(world.questions, [{ participate: false }, { participate: false }]);
   assert.equal(warned.mock.callCount(), 1);

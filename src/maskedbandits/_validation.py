@@ -61,7 +61,7 @@ def check_weights(name: str, numbers: ArrayLike) -> Floats:
 def _split_segments(name: str, numbers: ArrayLike, row: str, column: str) -> Floats:
     """Return numbers by segment, row and column; a table is one segment."""
     values = _to_floats(
-        name, numbers, f"no numbers by segment, {row} and {column}: give as many {column}s for every {row}"
+        name, numbers, f"not a table of numbers by segment, {row} and {column}: give every {row} equally many {column}s"
     )
     if values.ndim == 2:
         values = values[None]
@@ -83,7 +83,7 @@ def check_parts_of_one(name: str, numbers: ArrayLike, count: int, noun: str = "g
 
 def check_vector(name: str, numbers: ArrayLike, count: int, most: float) -> Floats:
     """Return ``count`` numbers, each of at most this magnitude."""
-    values = _to_floats(name, numbers, f"no list of numbers: give {count}")
+    values = _to_floats(name, numbers, f"not a list of numbers: give {count}")
     if values.shape != (count,):
         raise UserError(f"{name} have shape {values.shape}: give a list of {count} numbers")
     if not np.all(np.abs(values) <= most):  # false for NaN
@@ -114,7 +114,7 @@ def check_arms(name: str, numbers: ArrayLike, count: int, row: str) -> Ints:
     unknown = np.argwhere((values < 0) | (values >= count))
     if len(unknown):
         index = tuple(int(each) for each in unknown[0])
-        raise UserError(f"{name}: {row} {index[0]} has arm {values[index]}: they are numbered from 0 to {count - 1}")
+        raise UserError(f"{name}: {row} {index[0]} has arm {values[index]}: give arms from 0 to {count - 1}")
     return values
 
 
@@ -122,7 +122,7 @@ def check_starts(name: str, numbers: ArrayLike, end: int) -> Ints:
     """Return the starts of the parts of a sequence of this length; no part may be empty."""
     values = check_ints(name, numbers)
     if values.ndim != 1 or not values.size or values[0] != 0 or np.any(np.diff(values) <= 0):
-        raise UserError(f"{name} = {abbreviate(numbers)}: give them increasing, the first 0")
+        raise UserError(f"{name} = {abbreviate(numbers)}: give increasing numbers that begin with 0")
     if values[-1] >= end:
         raise UserError(f"{name}: {values[-1]} is not before the end, {end}: drop it")
     return values

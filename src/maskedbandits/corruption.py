@@ -71,7 +71,7 @@ def _is_corruption(one: object) -> bool:
 def _suggest(one: object) -> str:
     """Suggest a replacement for a value that is not a corruption; randomisers and reports have one."""
     if hasattr(type(one), "corruption"):
-        return f"{type(one).__name__.lower()}.corruption, which tells how it masks"
+        return f"{type(one).__name__.lower()}.corruption for its mechanism"
     return "a RandomizedResponse, a Monotone, a GaussianNoise or a LaplaceNoise"
 
 
@@ -111,8 +111,8 @@ class RandomizedResponse:
             object.__setattr__(self, name, check_number(name, getattr(self, name), 0.0, 1.0))
         if abs(self.slope) < 1e-12:  # 0 but for rounding
             raise ValueError(
-                f"p00 + p11 = 1 (p00 = {self.p00}, p11 = {self.p11}) makes the feedback independent of the reward, "
-                "nothing could be learnt: move either away"
+                f"p00 + p11 = 1 (p00 = {self.p00}, p11 = {self.p11}) makes feedback independent of the reward: "
+                "change either of them"
             )
 
     @classmethod
@@ -145,7 +145,7 @@ class RandomizedResponse:
         epsilon = check_number("epsilon", epsilon, 0.0, above=True, infinite=True)
         truth = 1.0 / (1.0 + math.exp(-epsilon))
         if truth == 0.5:
-            raise ValueError(f"epsilon = {epsilon} is too small: the feedback would be pure noise")
+            raise ValueError(f"epsilon = {epsilon} is too small, feedback would be pure noise: give a larger one")
         return cls(truth, truth)
 
     @property
@@ -403,7 +403,8 @@ class Monotone:
         self.error = self._measure_error()
         if self.error > self.TOLERANCE:
             raise ValueError(
-                f"g cannot be followed closer than {self.error:.1e}: is it continuous and strictly monotone on [0, 1]?"
+                f"g cannot be approximated to less than {self.error:.1e}: give a continuous, strictly monotone "
+                "function on [0, 1]"
             )
 
     def __repr__(self) -> str:
@@ -418,7 +419,7 @@ class Monotone:
         except (TypeError, ValueError):
             raise ValueError(f"g({mean:.6g}) is not a number: g must map [0, 1] into [0, 1]") from None
         if not 0.0 <= value <= 1.0:
-            raise ValueError(f"g({mean:.6g}) = {value} is not a mean of feedbacks: g must map [0, 1] into [0, 1]")
+            raise ValueError(f"g({mean:.6g}) = {value} is not in [0, 1]: g must map [0, 1] into [0, 1]")
         return value
 
     def __call__(self, mean: float) -> float:
@@ -501,9 +502,7 @@ class Monotone:
             given = np.array([float(self._inverse(float(value))) for value in values])
             worst = int(np.argmax(np.abs(given - points)))
             if not abs(given[worst] - points[worst]) <= self.TOLERANCE:
-                raise ValueError(
-                    f"inverse(g({points[worst]:.6g})) = {given[worst]:.9g}: the inverse given is not that of g"
-                )
+                raise ValueError(f"inverse(g({points[worst]:.6g})) = {given[worst]:.9g}: this is not the inverse of g")
         return float(max(error, back))
 
 
@@ -522,7 +521,7 @@ def _refine(g: Callable[[float], float], increasing: bool, tolerance: float, mos
         if means.size + left.size > most or not np.all(between):
             where = means[left[np.argmin(means[left + 1] - means[left])]]
             raise ValueError(
-                f"g cannot be followed near {where:.6g}: it jumps or is too steep or too flat there; "
+                f"g cannot be approximated near {where:.6g}, where it jumps or is too steep or too flat: "
                 "give a continuous, strictly monotone function"
             )
         at = np.array([g(float(middle)) for middle in middles])

@@ -103,7 +103,7 @@ def suggest_nearest(word: object, known: Iterable[str]) -> str:
     close = difflib.get_close_matches(str(word).lower(), {each.lower(): each for each in listed}, n=1)
     if close:
         return f"; did you mean {next(each for each in listed if each.lower() == close[0])!r}?"
-    return f"; known are {', '.join(listed)}" if listed else "; there are none here"
+    return f"; known are {', '.join(listed)}" if listed else "; there are none"
 
 
 def abbreviate(value: object) -> str:

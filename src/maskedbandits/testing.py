@@ -140,7 +140,10 @@ def check_policy(
 def refuse_parameters(parameters: dict[str, Any]) -> None:
     """Refuse parameters where the policy has its own already."""
     if parameters:
-        raise UserError(f"{', '.join(parameters)}: parameters go with a name; build the policy with them instead")
+        raise UserError(
+            f"{', '.join(parameters)}: parameters require the name of a policy; pass them to the function that builds "
+            "yours"
+        )
 
 
 # Policies under test
@@ -239,9 +242,7 @@ class CompiledSubject:
     def build(self, arms: int, seed: int) -> InterpretedPolicy:
         """Return a fresh policy that is interpreted."""
         if self.policy.kind.layout.origin.has_changed():
-            raise PolicyContractError(
-                f"{self.name}: values that its code refers to change while it plays: keep all state in its record"
-            )
+            raise PolicyContractError(f"{self.name}: global values change while it plays: keep all state in its record")
         with describe_failures(f"{self.name}: start()"):
             return InterpretedPolicy(self.build_live(arms, seed)._state)
 
@@ -394,8 +395,8 @@ def check_randomness(subject: Subject, arms: int) -> None:
         before = global_state()
         if play(subject, arms) != plays:
             raise PolicyContractError(
-                f"{name}: choices depend on the global state of random or numpy.random, which other code changes: draw "
-                "from the policy's generator"
+                f"{name}: choices depend on the global state of random or numpy.random: "
+                "draw from the policy's generator"
             )
         if global_state() != before:
             raise PolicyContractError(
@@ -420,7 +421,7 @@ def check_reports(subject: Subject, arms: int, *, explores: bool) -> None:
     name, steps = subject.name, count_steps(arms)
     prompt = play(subject, arms)
     if play(subject, arms, number=int) != prompt:
-        raise PolicyContractError(f"{name}: reports 1 and 1.0 lead to other choices: treat them alike, they are equal")
+        raise PolicyContractError(f"{name}: reports 1 and 1.0 lead to different choices: treat equal numbers alike")
     late, lost = play(subject, arms, report_late), play(subject, arms, lose_reports)
     if explores:
         for plays, words in ((prompt, ""), (lost, ", with half of the reports lost")):

@@ -190,6 +190,6 @@ def test_end_of_input_is_an_interrupt(planned: list[dict[str, Any]]) -> None:
 
 def test_interactive_requires_a_terminal() -> None:
     done = answers("5\n", "--arms", 3)
-    refused(done, "--interactive asks at a terminal, and there is none: give --horizon, --changes, --gap, --base-rate")
+    refused(done, "--interactive requires a terminal: give --horizon, --changes, --gap, --base-rate")
     assert done.stderr.count("\n") == 1
     refused(call("plan", "--arms", 3), "Missing option '--horizon'; --interactive asks")

@@ -113,11 +113,11 @@ def test_cleared_storage_ends_participation(site: Site) -> None:
     assert page.evaluate("() => decision.report(1)") is False
     decision = page.evaluate(DECIDE)
     assert (decision["arm"], decision["participates"]) == ("plain", False)
-    assert "nothing can be kept here" in decision["why"]
+    assert "storage is not available" in decision["why"]
     site.pass_time(page, 200)
     assert site.reports == []
     assert len(site.complaints) == 1
-    assert "takes no part" in site.complaints.pop()
+    assert "does not participate" in site.complaints.pop()
     again = site.page()  # starts again, and knows nothing of what was promised
     assert again.evaluate(DECIDE)["participates"]
     assert again.evaluate("() => device.remaining()") == 2
@@ -128,11 +128,11 @@ def test_browser_without_storage_takes_no_part(site: Site) -> None:
     page = site.page()
     decision = page.evaluate(DECIDE)
     assert (decision["arm"], decision["participates"]) == ("plain", False)
-    assert "nothing can be kept here" in decision["why"]
+    assert "storage is not available" in decision["why"]
     site.pass_time(page, 200)
     assert site.reports == []
     assert site.state()["issued"] == [0]
-    assert "takes no part" in site.complaints.pop()
+    assert "does not participate" in site.complaints.pop()
 
 
 KEPT = """() => new Promise((done) => {

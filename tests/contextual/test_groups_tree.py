@@ -133,5 +133,5 @@ def test_question_about_other_parts_is_refused() -> None:
     ("signs", "parts"), [([0, 0], [0, 0]), (None, [0]), (None, [0, 2]), (None, [1, 1]), (None, [0, -1]), (None, 0)]
 )
 def test_invalid_parts_are_refused(signs: Any, parts: Any) -> None:
-    with pytest.raises(UserError, match="parts are"):
+    with pytest.raises(UserError, match="parts must"):
         Question([0, 0], signs, 1, parts)

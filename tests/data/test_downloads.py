@@ -66,7 +66,7 @@ def packages(folder: Path) -> Path:
     ],
 )
 def test_missing_file_names_its_source(name: str, page: str, file: str) -> None:
-    refused(call("data", "get", name), f"{name} is for you to download, from {page}")
+    refused(call("data", "get", name), f"{name} must be downloaded by hand from {page}")
     messages = call("data", "get", name).stderr
     assert file in messages
     assert messages.endswith(f"then: maskedbandits data get {name} --file FILE\n")
@@ -96,7 +96,7 @@ def test_upworthy_tests_are_loaded(folder: Path) -> None:
 def test_wrong_file_is_refused_and_not_stored(folder: Path, name: str) -> None:
     (folder / "archive.zip").write_bytes(b"PK\x03\x04\xff\xff")
     other = packages(folder) if name == "open-bandit" else men(folder)
-    cases = {folder / "archive.zip": "it is packed (zip, or a spreadsheet): unpack it", other: "there is no column"}
+    cases = {folder / "archive.zip": "compressed (zip, or a spreadsheet): unpack it", other: "no column"}
     for file, complaint in cases.items():
         done = call("data", "get", name, "--file", file)
         assert done.exit_code == 2

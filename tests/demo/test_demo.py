@@ -172,5 +172,5 @@ def test_taken_port_is_reported_in_one_line() -> None:
         port = taken.getsockname()[1]
         done: subprocess.CompletedProcess[str] = finished([*PROGRAM, "demo", "--port", port, "--no-browser"])
     assert done.returncode == 2
-    assert done.stderr.startswith(f"maskedbandits: port {port} of 127.0.0.1 is taken by another program: ")
+    assert done.stderr.startswith(f"maskedbandits: port {port} of 127.0.0.1 is in use: ")
     assert done.stderr.count("\n") == 1

@@ -90,7 +90,7 @@ def test_other_terms_send_promises_and_pay_nothing(
         assert known.report(1)
         refused = device.decide()
         assert not refused.participate
-        assert "made for cap = 10 and delta = 0, not cap" in refused.why
+        assert "has cap = 10 and delta = 0, not cap" in refused.why
         assert service.questions[-1] == {"participate": False}
         pass_time(device, clock, 200)
     assert len(service.taken) == 1

@@ -75,14 +75,14 @@ def test_damaged_outbox_is_refused(content: bytes, folder: Path) -> None:
     if not content:  # made and not laid out yet: a crash at the very first moment
         Outbox(path).close()
         return
-    with pytest.raises(LedgerError, match="damaged, or no outbox"):
+    with pytest.raises(LedgerError, match="damaged, or not an outbox"):
         Outbox(path)
     assert path.read_bytes() == content
 
 
 def test_files_of_other_programs_are_refused(folder: Path) -> None:
     Ledger(1, folder / "ledger").close()
-    with pytest.raises(LedgerError, match="damaged, or no outbox"):
+    with pytest.raises(LedgerError, match="damaged, or not an outbox"):
         Outbox(folder / "ledger")
     Outbox(folder / "outbox").close()
     with contextlib.closing(sqlite3.connect(folder / "outbox")) as connection:
@@ -103,12 +103,12 @@ def test_damaged_file_prevents_participation(
     with opened(url, path=folder / "ledger") as device:
         decisions = [device.decide() for _ in range(3)]
         assert device.ledger is None
-        assert "takes no part" in repr(device)
+        assert "does not participate" in repr(device)
     assert [decision.arm for decision in decisions] == ["plain"] * 3
     assert not any(decision.participate or decision.report(1) for decision in decisions)
     assert "damaged" in decisions[0].why
     assert len(said(caplog)) == 1
-    assert said(caplog)[0].startswith("this device takes no part: ")
+    assert said(caplog)[0].startswith("this device does not participate: ")
 
 
 def test_missing_folder_prevents_participation(url: str, folder: Path, caplog: pytest.LogCaptureFixture) -> None:

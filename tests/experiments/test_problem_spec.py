@@ -45,7 +45,7 @@ def test_generated_problem_is_independent_of_file_seed(tmp_path: Path) -> None:
         ("arms = 2", "arms = 1", "arms: "),
         ("segments = 3", "", "segments: "),
         ("segments = 3", "segmnets = 3", "segmnets: unknown parameter; did you mean 'segments'?"),
-        ("segments = 3", "segments = 401", " segments = 401: a horizon of 400 has room for 400"),
+        ("segments = 3", "segments = 401", " segments = 401: give at most the horizon, 400"),
         ("gap = 0.2", "gap = 2", "gap: "),
         ("gap = 0.2", 'gap = "wide"', "gap: "),
         ("gap = 0.2", "gap = [0.1, 0.2]", "gap: "),

@@ -149,14 +149,14 @@ class TestFilesFromElsewhere:
     def test_an_archive_that_would_fill_the_memory_is_refused(self, saved: Path) -> None:
         for member in ("ints", "about"):
             replace_member(saved, f"{member}.npy", bytes(100), claimed=1 << 40)
-            refused(saved, "there is more in it")
+            refused(saved, "it has more content")
 
     def test_no_more_is_unpacked_than_the_record_says(self, saved: Path) -> None:
         """Zeros pack a thousand to one: 64 MiB of them would still be a small file."""
         stream = io.BytesIO()
         np.lib.format.write_array(stream, np.zeros(1 << 23, dtype=np.int64))
         replace_member(saved, "ints.npy", stream.getvalue())
-        refused(saved, "there is more in it")
+        refused(saved, "it has more content")
 
     def test_a_damaged_member_is_refused_or_harmless(self, saved: Path) -> None:
         data = bytearray(saved.read_bytes())

@@ -78,7 +78,7 @@ def test_noise_from_name_is_refuted() -> None:
     names = found["noise"]["names"]
     assert names["followed"]
     assert names["same"] == names["decisions"] >= 200
-    assert found["verdict"].endswith("whoever knows the name can undo the mask.")
+    assert found["verdict"].endswith("anyone who knows the name can undo the mask.")
 
 
 def test_stored_decisions_are_not_refuted(tmp_path: Path) -> None:
@@ -323,7 +323,7 @@ def test_table_lists_uneven_contexts_only() -> None:
         (
             result.NoiseFindings((), (), result.NameNoise(200, 200, 0.6, 0.9), 1e-6),
             "REFUTED: two runs mask 200 of 200 decisions of one name alike, stated 60 %: "
-            "whoever knows the name can undo the mask.",
+            "anyone who knows the name can undo the mask.",
         ),
     ],
 )

@@ -76,7 +76,7 @@ try:
 except UserError as error:
     print(error)
 """
-    assert run(program, installed) == ["a corruption is for a policy: install maskedbandits where the policy is"]
+    assert run(program, installed) == ["corruption is for policies: install maskedbandits to use it"]
 
 
 def test_both_packages_share_a_ledger(installed: Path) -> None:

@@ -82,7 +82,7 @@ def test_epsilon_is_what_a_person_writes(given: Any, meant: Fraction) -> None:
         ("-inf", "epsilon is infinite"),
         (-1, "epsilon = -1 is negative: give 0 (pure noise) or more"),
         (-1e-9, "is negative"),
-        (16.000001, "epsilon = 16.000001 is above 16, where a report is false less than once in eight million"),
+        (16.000001, "epsilon = 16.000001 is above 16, where reports are false less than once in eight million"),
         (37, "epsilon = 37 is above 16"),
         (745.2, "is above 16"),
         (10**2000, "more than 1000 digits"),

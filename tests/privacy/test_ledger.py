@@ -137,7 +137,7 @@ def test_higher_cap_or_other_delta_is_refused(file: Path) -> None:
     with Ledger(1, file, delta=1e-6) as ledger:
         ledger.reserve("a", 0.5)
     for cap, delta in ((2, 1e-6), ("1.0000001", 1e-6), (1, 0), (1, 1e-5), (0.5, 0.5)):
-        with refused("made for cap = 1 and delta = 1e-06", f"not cap = {cap} and delta = {delta:g}", "change=True"):
+        with refused("has cap = 1 and delta = 1e-06", f"not cap = {cap} and delta = {delta:g}", "change=True"):
             Ledger(cap, file, delta=delta)
     with Ledger(1, file, delta=1e-6) as ledger:
         assert ledger.reports == 1
@@ -148,7 +148,7 @@ def test_lower_cap_is_not_stored_unless_asked(file: Path) -> None:
     Ledger(1, file).close()
     Ledger(2, file).close()
     Ledger(1, file, change=True).close()
-    with refused("made for cap = 1"):
+    with refused("has cap = 1"):
         Ledger(2, file)
 
 
@@ -173,7 +173,7 @@ def test_terms_may_change_while_in_use(file: Path) -> None:
         with refused("cap of 1", kind=Overdraft):  # it keeps to its own
             ledger.reserve("b", 0.5)
         Ledger("0.5", file, change=True).close()
-        with refused("made for cap = 0.5 and delta = 0, not cap = 1"):
+        with refused("has cap = 0.5 and delta = 0, not cap = 1"):
             ledger.report("a", 1)
 
 

@@ -176,5 +176,5 @@ def test_long_wait_for_lock_is_an_error(file: Path, monkeypatch: pytest.MonkeyPa
 def test_forked_copy_is_refused(where: str, file: Path) -> None:
     path = None if where == "memory" else str(file)
     sent, end = children.call(children.use_after_fork, path)
-    assert "opened by another process: open it in this one, too" in sent
+    assert "opened by another process" in sent
     assert end == 0

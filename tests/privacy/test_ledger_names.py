@@ -36,7 +36,7 @@ NO_NAMES += [np.True_, np.float64(1), np.array([1, 2]), np.array("a"), np.str_("
 
 @pytest.mark.parametrize("decision", NO_NAMES, ids=range(len(NO_NAMES)))
 def test_invalid_decision_name_is_refused(decision: Any) -> None:
-    with Ledger(1) as ledger, refused("needs another name", kind=UserError):
+    with Ledger(1) as ledger, refused("invalid name", kind=UserError):
         ledger.reserve(decision, 0.5)
 
 

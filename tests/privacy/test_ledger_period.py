@@ -157,7 +157,7 @@ def test_paid_decision_can_be_reported_later(clock: Clock) -> None:
 def test_file_keeps_its_period(file: Path) -> None:
     Ledger(1, file, per="30 days").close()
     for per in (None, "29 days", "31 days"):
-        with refused("made for cap = 1 per 30 days and delta = 0", "change=True"):
+        with refused("has cap = 1 per 30 days and delta = 0", "change=True"):
             Ledger(1, file, per=per)
     with Ledger(1, file, per=timedelta(days=30)) as ledger:
         assert "cap=1 per 30 days" in repr(ledger)
@@ -221,7 +221,7 @@ NO_PERIODS += [timedelta(0), timedelta(days=-1), timedelta(seconds=1.5), timedel
 
 @pytest.mark.parametrize("per", NO_PERIODS, ids=repr)
 def test_invalid_period_is_refused(per: Any) -> None:
-    with refused("per = ", "is no period", "such as '30 days'", kind=UserError):
+    with refused("per = ", "not a period", "such as '30 days'", kind=UserError):
         Ledger(1, per=per)
 
 
@@ -258,7 +258,7 @@ def test_second_clock_prevents_early_renewal(clock: Clock) -> None:
 def test_invalid_second_clock_pays_nothing(elsewhere: Any, clock: Clock) -> None:
     """A payment dated so far ahead would never expire."""
     with Ledger(1, per="1 day") as ledger:
-        with pytest.raises(LedgerError, match="elsewhere is no time"):
+        with pytest.raises(LedgerError, match="elsewhere is not a time"):
             ledger.reserve("first", 1, elsewhere=elsewhere)
         ledger.reserve("second", 1, elsewhere=clock.at + 60)
         clock.at += 2 * 86_400

@@ -145,7 +145,7 @@ def test_older_copy_is_refused_while_in_use(work: Callable[[Ledger], object], fi
             lambda: ledger.spent,
         ):
             for _ in range(2):  # it is not forgotten
-                with refused("older than it was", "no report is made", "put the newest copy back"):
+                with refused("an older copy was restored", "no report is made", "restore the newest copy"):
                     use()
         shutil.copyfile(newest, file)
         assert ledger.spent == Fraction(work is not UNDONE["report"], 2)
@@ -157,7 +157,7 @@ def test_undone_write_of_another_process_is_seen(file: Path) -> None:
         other.reserve("a", 0.5)
         assert ledger.spent == Fraction(1, 2)  # seen by reading, not written
         file.write_bytes(older)
-        with refused("older than it was"):
+        with refused("an older copy was restored"):
             ledger.reserve("a", 0.5)
 
 
@@ -193,7 +193,7 @@ def test_damage_while_in_use_is_reported(file: Path) -> None:
 
 def test_other_format_is_refused(file: Path) -> None:
     change(used(file), "PRAGMA user_version = 3")
-    with refused("written in format 3", "reads 2", "use the version that wrote it"):
+    with refused("format 3 instead of 2", "use the version that wrote it"):
         Ledger(1000, file)
 
 

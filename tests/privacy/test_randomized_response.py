@@ -116,8 +116,8 @@ def test_extreme_matrices_are_private(p00: str, p11: str, bits: int) -> None:
 @pytest.mark.parametrize(
     ("p00", "p11", "reason"),
     [
-        (1, 0.5, "p00 = 1 lets an answer prove what the bit was"),
-        (0.5, 0, "p11 = 0 lets an answer prove"),
+        (1, 0.5, "p00 = 1 would reveal the bit"),
+        (0.5, 0, "p11 = 0 would reveal the bit"),
         (1.5, 0.5, "p00 = 1.5 is not a probability"),
         (0.5, math.nan, "p11 is NaN"),
         ("x", 0.5, "p00 = 'x' is not a number"),
@@ -162,7 +162,7 @@ def test_real_epsilon_of_many_answers_is_exact(answers: int, epsilon: Fraction) 
     try:
         kary = KaryRandomizer(answers, epsilon)
     except ValueError as refusal:
-        assert "finer than one word" in str(refusal)  # noqa: PT017 -- not every draw is refused
+        assert "too fine for words" in str(refusal)  # noqa: PT017 -- not every draw is refused
         assert answers * naive.threshold(epsilon, 64, answers) > 2**64
         return
     assert kary.exact_epsilon.odds >= 1
@@ -172,30 +172,30 @@ def test_real_epsilon_of_many_answers_is_exact(answers: int, epsilon: Fraction) 
 @pytest.mark.parametrize(
     ("make", "reason"),
     [
-        (lambda: KaryRandomizer(1, 1), "answers = 1: a single answer says nothing"),
+        (lambda: KaryRandomizer(1, 1), "answers = 1: give 2 or more"),
         (lambda: KaryRandomizer(2.5, 1), "answers is of type float, not a whole number"),  # type: ignore[arg-type]
-        (lambda: KaryRandomizer(3, 0), "epsilon = 0 with 3 answers is finer than one word of 64 bits can draw"),
-        (lambda: KaryRandomizer(2**65, 1), "finer than one word"),
+        (lambda: KaryRandomizer(3, 0), "epsilon = 0 with 3 answers is too fine for words of 64 bits"),
+        (lambda: KaryRandomizer(2**65, 1), "too fine for words"),
         (
             lambda: KaryRandomizer(4, 1).answer(4),
-            "an answer that does not exist is not masked: they are numbered 0 to 3",
+            "no such answer: give a number from 0 to 3",
         ),
-        (lambda: KaryRandomizer(4, 1).answer(-1), "an answer that does not exist"),
+        (lambda: KaryRandomizer(4, 1).answer(-1), "no such answer"),
         (lambda: KaryRandomizer(4, 1).answer(1.0), "answer is of type float, not a whole number"),  # type: ignore[arg-type]
         (lambda: threshold(Fraction(-1)), "epsilon = -1 is negative"),
         (lambda: threshold(17), "epsilon = 17 is above 16"),
-        (lambda: threshold(1, 0), "bits = 0 is no size of a word"),
+        (lambda: threshold(1, 0), "bits = 0 is not a word size"),
         (lambda: threshold(1, 64.0), "bits is of type float, not a whole number"),  # type: ignore[arg-type]
-        (lambda: threshold(1, 64, 1), "answers = 1: a single answer says nothing"),
-        (lambda: Randomizer(1, bits=True), "bits = 1 is no size of a word"),
-        (lambda: KaryRandomizer(4, 1, bits=63), "bits = 63 is no size of a word"),
-        (lambda: Randomizer(1, bits=0), "bits = 0 is no size of a word: give one of 8, 16, 32, 64"),
-        (lambda: Randomizer(1).bits([0, 2]), "must be bits"),
-        (lambda: Randomizer(1).bits([0.5]), "must be bits"),
-        (lambda: round_value(1.5), "a value outside [0, 1] is not masked"),
+        (lambda: threshold(1, 64, 1), "answers = 1: give 2 or more"),
+        (lambda: Randomizer(1, bits=True), "bits = 1 is not a word size"),
+        (lambda: KaryRandomizer(4, 1, bits=63), "bits = 63 is not a word size"),
+        (lambda: Randomizer(1, bits=0), "bits = 0 is not a word size: give one of 8, 16, 32, 64"),
+        (lambda: Randomizer(1).bits([0, 2]), "must contain bits"),
+        (lambda: Randomizer(1).bits([0.5]), "must contain bits"),
+        (lambda: round_value(1.5), "a value outside [0, 1] cannot be masked"),
         (lambda: round_value(math.nan), "a value outside [0, 1]"),
         (lambda: Randomizer(1).bit(2), "a value outside [0, 1]"),
-        (lambda: Randomizer(1).report("1"), "a value of type str is not masked"),  # type: ignore[arg-type]
+        (lambda: Randomizer(1).report("1"), "a value of type str cannot be masked"),  # type: ignore[arg-type]
     ],
 )
 def test_invalid_arguments_are_one_line(make: Any, reason: str) -> None:

@@ -66,9 +66,12 @@ def test_device_requires_standard_library_alone(tmp_path: Path) -> None:
     ("use", "words"),
     [
         ("from maskedbandits.privacy import Randomizer; Randomizer(1).bits([0, 1])", "an array of bits needs numpy"),
-        ("from maskedbandits.privacy import Randomizer; Randomizer(1).corruption", "install maskedbandits where"),
+        (
+            "from maskedbandits.privacy import Randomizer; Randomizer(1).corruption",
+            "corruption is for policies: install maskedbandits",
+        ),
         ("from maskedbandits.privacy import Randomizer; Randomizer(1).report(1).corruption", "install maskedbandits"),
-        ("import maskedbandits.privacy.audit", "an audit needs numpy, which is not installed: pip install"),
+        ("import maskedbandits.privacy.audit", "an audit requires numpy: pip install"),
     ],
 )
 def test_missing_packages_are_reported_in_one_line(use: str, words: str, tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ def test_arrays_are_read_only() -> None:
         ({"means": [[], []]}, "shape"),
         ({"means": [[[0.1]]]}, "shape"),
         ({"starts": [0]}, "one start per segment"),
-        ({"starts": [1, 50]}, "first 0"),
+        ({"starts": [1, 50]}, "begin with 0"),
         ({"starts": [0, 0]}, "increasing"),
         ({"starts": [0, -5]}, "increasing"),
         ({"starts": [0, 100]}, "100.*before the end"),

@@ -333,7 +333,7 @@ def test_forwarded_requests_need_a_key(served: Served, header: str) -> None:
     for method, path in (("POST", DECISIONS), ("GET", STATE), ("PATCH", "/v1/experiments/headline")):
         reply = served.ask(method, path, {}, headers={header: "198.51.100.1"}, client="127.0.0.1")
         assert reply.status == 403
-        assert "make one with maskedbandits key create" in reply.error
+        assert "run maskedbandits key create" in reply.error
     assert served.get("/healthz", headers={header: "198.51.100.1"}).status == 200
 
 

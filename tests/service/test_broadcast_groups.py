@@ -85,7 +85,7 @@ def test_grouped_experiment_is_refreshed_and_listed(
                 while (state := (await reader.event("experiments"))["experiments"])[1]["reports"] < 5:
                     pass
             assert [(one["name"], one["arms"], one["alarms"]) for one in state] == [("headline", 3, 0), ("kinds", 2, 0)]
-        assert "could not be looked at" not in capsys.readouterr().err
+        assert "could not be viewed" not in capsys.readouterr().err
 
     asyncio.run(use())
 
@@ -96,9 +96,9 @@ def test_group_stream_follows_changes_of_arms(tmp_path: Path) -> None:
             await registry.create(config("kinds", arms=2, groups=GROUPS))  # at epsilon = 1 answers are bits
             async with reading(app, f"{KINDS}/live") as reader:
                 state = await reader.event("state")
-                assert state["lead"] == "No reports yet."
+                assert state["lead"] == "No reports received yet."
                 assert "a masked bit that hides group, arm and reward together: it is true 73.1 %" in state["meaning"]
-                assert "asks all groups as one with a chance of 12 %" in state["note"]  # exp(-2) to 1
+                assert "treats all groups as one with a probability of 12 %" in state["note"]  # exp(-2) to 1
                 await ask(app, f"{KINDS}/arms", {"name": "third"})
                 await ask(app, f"{KINDS}/arms/arm%201/retire", b"")
                 while [arm["name"] for arm in state["arms"]] != ["arm 0", "third"]:

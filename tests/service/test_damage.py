@@ -150,14 +150,14 @@ def test_values_of_wrong_type_are_damage(two_experiments: Path) -> None:
 
 def test_deep_json_is_reported(two_experiments: Path) -> None:
     Path("deep.jsonl").write_text(DEEP)
-    refused(call("evaluate", "deep.jsonl"), "deep.jsonl: line 1 is no JSON object")
+    refused(call("evaluate", "deep.jsonl"), "deep.jsonl: line 1 is not a JSON object")
     assert call("export", "headline", "log.jsonl", "--storage", "sqlite:///bandits.db").exit_code == 0
     rows = [json.loads(line) for line in Path("log.jsonl").read_text().splitlines()]
     for detail in (DEEP, f'{{"groups": {DEEP}'):
         Path("log.jsonl").write_text("\n".join(json.dumps({**row, "detail": detail}) for row in rows))
-        refused(call("evaluate", "log.jsonl"), "does not say what it changes")
+        refused(call("evaluate", "log.jsonl"), "restore a backup")
     change(two_experiments, "UPDATE event SET detail = ? WHERE seq = 1 AND experiment = 1", DEEP)
-    refused(call("evaluate", "headline", "--storage", "sqlite:///bandits.db"), "does not say what it changes")
+    refused(call("evaluate", "headline", "--storage", "sqlite:///bandits.db"), "restore a backup")
 
 
 def test_export_is_readable_by_owner_only(two_experiments: Path) -> None:

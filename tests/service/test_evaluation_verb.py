@@ -219,7 +219,7 @@ def test_evaluate_uses_service_storage(storage: str, tmp_path: Path, monkeypatch
     """By the variable or the file that the service itself goes by; a log with a dot in its name is a file."""
     monkeypatch.chdir(tmp_path)
     result = call("evaluate", "headlines", "--storage", storage, "--json").stdout
-    refused(call("evaluate", "headlines"), "bandits.db: there is no such file")
+    refused(call("evaluate", "headlines"), "bandits.db: no such file")
     with monkeypatch.context() as patch:
         patch.setenv("MASKEDBANDITS_STORAGE", storage)
         assert call("evaluate", "headlines", "--json").stdout == result
@@ -245,11 +245,11 @@ def test_export_replaces_file_with_force_only(storage: str, tmp_path: Path) -> N
 def test_missing_logs_are_rejected(storage: str, tmp_path: Path) -> None:
     refused(call("evaluate", "headline", "--storage", storage), "no experiment is called 'headline'; did you mean")
     refused(call("export", "headline", tmp_path / "a.csv", "--storage", storage), "did you mean 'headlines'?")
-    refused(call("evaluate", "empty", "--storage", storage), "empty: there are no reports to judge by; wait for some")
-    refused(call("evaluate", "headlines.txt"), "headlines.txt: its name must say the format: end it in .csv, .jsonl or")
+    refused(call("evaluate", "empty", "--storage", storage), "empty: no reports to evaluate with; wait for some")
+    refused(call("evaluate", "headlines.txt"), "headlines.txt: unknown format: use a name that ends in .csv, .jsonl or")
     refused(call("evaluate", tmp_path / "none.csv"), "cannot be read: No such file")
     refused(call("evaluate", tmp_path / "none.parquet"), "cannot be read")
-    refused(call("export", "headlines", tmp_path / "a.txt", "--storage", storage), "its name must say the format")
+    refused(call("export", "headlines", tmp_path / "a.txt", "--storage", storage), "unknown format")
     refused(call("export", "headlines", tmp_path / "no" / "a.csv", "--storage", storage), "No such file", code=1)
     refused(call("evaluate", "headlines", "--storage", f"sqlite:///{tmp_path}/none.db"), "none.db")
     refused(call("evaluate", "headlines", "--storage", "mysql://x"), "storage")
@@ -257,7 +257,8 @@ def test_missing_logs_are_rejected(storage: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("lost", "complaint"), [("= 400", "after event 399 comes 401"), ("> 899", "after event 899 comes none")]
+    ("lost", "complaint"),
+    [("= 400", "the log has a gap: 399 is followed by 401"), ("> 899", "the log ends at event 899")],
 )
 def test_log_with_gap_is_rejected(storage: str, tmp_path: Path, lost: str, complaint: str) -> None:
     """Nothing is written of it; and other experiments are replayed all the same."""
@@ -284,7 +285,7 @@ def test_log_with_gap_is_rejected(storage: str, tmp_path: Path, lost: str, compl
         (("--periods", 811), "periods = 811"),
         (("--repeats", 0), "repeats = 0"),
         (("--policy", "klucb-cf", "--seed", -1), "seed = -1"),
-        (("--policy", "oracle"), "not offered here"),
+        (("--policy", "oracle"), "not supported"),
         (("--policy", "sw-klucb-cf:window"), "NAME:key=value"),
     ],
 )
@@ -321,7 +322,7 @@ INVALID_LOGS: dict[str, list[list[str]]] = {  # by what the error must name
         [START, line(probability=0.1234567)],
         [START, line(probability=1e308)],
     ],
-    "after event 1 comes 5": [[START, line(seq=5)]],
+    "1 is followed by 5": [[START, line(seq=5)]],
     "first event": [[line(seq=1)], [START, START.replace('"seq": 1', '"seq": 2')]],
     "event 2": [
         [START, line(kind="rumour")],
@@ -356,9 +357,9 @@ def test_invalid_events_are_rejected(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("ending", "content", "complaint"),
     [
-        (".csv", b"seq,hour\n1,2\n", "there is no column 'kind'"),
+        (".csv", b"seq,hour\n1,2\n", "no column 'kind'"),
         (".csv", b"\xff\xfe\x00", "cannot be read as a table"),
-        (".csv", b"", "there is no heading"),
+        (".csv", b"", "no heading"),
         (".parquet", b"PAR1 and no more", "cannot be read"),
     ],
 )

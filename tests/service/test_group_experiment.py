@@ -88,9 +88,9 @@ def test_an_experiment_shows_its_groups(grouped: Served) -> None:
         ({"groups": ["young", "o\nld"]}, "groups"),
         ({"shares": [0.5, 0.5]}, "give 3 numbers"),
         ({"shares": [0.5, 0.4, 0.2]}, "that add up to 1"),
-        ({"shares": [0.5, 0.499999, 0.000001]}, "nobody learns of a group so small"),
-        ({"groups": None, "shares": [0.5, 0.5]}, "shares are those of groups, and there are none"),
-        ({"policy": "exp3s"}, "policy = 'exp3s' is not offered here"),
+        ({"shares": [0.5, 0.499999, 0.000001]}, "too small to learn about"),
+        ({"groups": None, "shares": [0.5, 0.5]}, "shares require groups"),
+        ({"policy": "exp3s"}, "policy = 'exp3s' is not supported"),
         (
             {"groups": [str(n) for n in range(256)], "arms": [{"name": str(n)} for n in range(256)]},
             "with 256 groups an experiment has at most 255 arms",

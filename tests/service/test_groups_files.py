@@ -46,7 +46,7 @@ def test_log_is_exported_with_questions(events: list[EventRow], tmp_path: Path, 
 def test_question_is_exported_by_group(events: list[EventRow]) -> None:
     row = list(export.to_rows(events))[1]
     question = json.loads(row["question"])
-    assert set(question) == {"grain", "arms", "signs"}
+    assert set(question) == {"level", "arms", "signs"}
     assert len(question["arms"]) == len(question["signs"]) == 3
     assert (row["arm"], row["name"], row["probability"]) == (None, None, None)
     assert row["bit"] in (0, 1)
@@ -64,11 +64,11 @@ def test_file_without_newer_columns_is_read(events: list[EventRow], tmp_path: Pa
 
 
 def test_grouped_log_cannot_be_evaluated(events: list[EventRow], storage: str) -> None:
-    with pytest.raises(UserError, match="it has groups") as caught:
+    with pytest.raises(UserError, match="experiment with groups") as caught:
         read_log("kinds", events)
     assert "\n" not in str(caught.value)
     reply = call("evaluate", "kinds", "--storage", storage)
-    assert (reply.exit_code, "it has groups" in reply.output) == (2, True)
+    assert (reply.exit_code, "experiment with groups" in reply.output) == (2, True)
 
 
 def test_restored_grouped_log_replays(events: list[EventRow], storage: str, tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ def test_mistake_is_reported_once_database_answers(stopped: Cluster) -> None:
         stopped.start()
         _, errors = service.process.communicate(timeout=LONGEST)
     assert service.process.returncode == 2
-    assert "there is no key: make one with maskedbandits key create" in errors
+    assert "there is no key: run maskedbandits key create" in errors
 
 
 @pytest.fixture

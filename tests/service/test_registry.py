@@ -120,7 +120,7 @@ def test_arms_and_config_change_while_running(tmp_path: Path) -> None:
             live = await registry.create(config())
             await registry.add_arm(live, NewArm("late", {"colour": "red"}))
             assert {each.arm for each in live.decide(8)} == {0, 1, 2, 3}
-            with pytest.raises(UserError, match="called"):
+            with pytest.raises(UserError, match="used by another arm"):
                 await registry.add_arm(live, NewArm("late"))
             await registry.retire(live, "arm 1")
             assert 1 not in {each.arm for each in live.decide(50)}

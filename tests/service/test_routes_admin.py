@@ -44,14 +44,14 @@ def test_state_is_shown(served: Served) -> None:
 @pytest.mark.parametrize(
     ("changes", "status", "complaint"),
     [
-        ({}, 409, "an experiment is called 'headline' already"),
-        ({"name": "b", "policy": "exp3s"}, 400, "policy = 'exp3s' is not offered"),
+        ({}, 409, "the experiment 'headline' already exists"),
+        ({"name": "b", "policy": "exp3s"}, 400, "policy = 'exp3s' is not supported"),
         ({"name": "b", "policy": "aoto"}, 400, "no policy is called 'aoto'; did you mean 'auto'?"),
         ({"name": "b", "policy": "sw-klucb-cf", "parameters": {"windw": 3}}, 400, "did you mean 'window'?"),
         ({"name": "b", "policy": "sw-klucb-cf", "parameters": {"window": 10**30}}, 400, "window"),
         ({"name": "b", "policy": "sw-klucb-cf", "parameters": {"window": []}}, 400, "window"),
-        ({"name": "b", "policy": "sw-klucb-cf"}, 400, "how many of the last reports count, at most 1000000"),
-        ({"name": "b", "policy": "sw-klucb-cf", "parameters": {"window": 10**9}}, 400, "take policy = 'klucb-cf'"),
+        ({"name": "b", "policy": "sw-klucb-cf"}, 400, "a number of reports, at most 1000000"),
+        ({"name": "b", "policy": "sw-klucb-cf", "parameters": {"window": 10**9}}, 400, "use policy = 'klucb-cf'"),
         ({"name": "b", "policy": "m-klucb-cf", "parameters": {"width": 10**8}}, 400, "at most 8388608"),
         ({"name": "b", "policy": "auto", "parameters": {"contamination": 1}}, 400, "contamination"),
         ({"name": "b", "policy": "auto", "parameters": {"expected_changes": -1}}, 400, "expected_changes"),
@@ -61,10 +61,10 @@ def test_state_is_shown(served: Served) -> None:
         ({"name": "b", "parameters": {"name": "x"}}, 400, "klucb-cf has no parameter 'name'"),
         ({"name": "b", "parameters": {"seed": 1}}, 400, "klucb-cf has no parameter 'seed'"),
         ({"name": "b", "parameters": {"sigma": 1.0}}, 400, "reports are bits: leave it out"),
-        ({"name": "b", "policy": "uniform"}, 400, "a floor a little below 1/K"),
+        ({"name": "b", "policy": "uniform"}, 400, "a floor just below 1/K"),
         ({"name": "b\n"}, 400, "`$.name`"),
         ({"name": "b", "floor": 0.6}, 400, "floor"),
-        ({"name": "b", "report_after": 1}, 400, "report_after = 1: give at least 60 seconds: devices refuse less"),
+        ({"name": "b", "report_after": 1}, 400, "report_after = 1: give at least 60 seconds: devices reject less"),
         ({"name": "b", "expires_after": 61}, 400, "expires_after = 61: give 3660 to 2592000 seconds"),
         ({"name": "b", "expires_after": 366 * 86_400}, 400, "Expected `int` <= 2592000"),
         ({"name": "b", "epsilon": 0.0000001}, 400, "epsilon"),
@@ -167,7 +167,7 @@ def test_archived_experiment_cannot_change(served: Served) -> None:
         served.post(f"{ONE}/arms", {"name": "new"}),
         served.post(f"{ONE}/arms/long/retire"),
     ):
-        assert (reply.status, "archived, which is for good" in reply.error) == (409, True)
+        assert (reply.status, "archived, which is final" in reply.error) == (409, True)
     assert served.get(ONE).json == before
 
 

@@ -65,7 +65,7 @@ def test_only_eligible_arms(served: Served, store: Store) -> None:
         ({"eligible_arms": []}, "length >= 1"),
         ({"n": 0}, "`int` >= 1"),
         ({"n": 1001}, "`int` <= 1000"),
-        ({"n": 2, "visitor": "v"}, "a visitor is shown one arm"),
+        ({"n": 2, "visitor": "v"}, "exclude each other"),
         ({"visitor": ""}, "length >= 1"),
         ({"visitor": 1}, "Expected `str | null`, got `int`"),
         ({"visiter": "v"}, "no field is called 'visiter'; did you mean 'visitor'?"),

@@ -71,7 +71,7 @@ def test_duplicate_arm_check_is_linear() -> None:
         ({"epsilon": 17}, "`float` <= 16.0"),
         ({"epsilon": 0.1234567}, "epsilon = 0.1234567"),
         ({"epsilon": "1"}, "Expected `float`, got `str`"),
-        ({"default_arm": "c"}, "default_arm = 'c' is none of the arms; known are a, b"),
+        ({"default_arm": "c"}, "default_arm = 'c' is not one of the arms; known are a, b"),
         ({"report_after": 86_400}, "expires_after = 86400"),
         ({"floor": 1.5}, "`float` <= 1.0"),
         ({"holdout": -0.5}, "`float` >= 0.0"),

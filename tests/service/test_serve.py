@@ -82,7 +82,7 @@ def test_taken_port_is_one_line(storage: str) -> None:
     ("flags", "complaint"),
     [
         (["--host", "0.0.0.0"], "there is no key"),  # noqa: S104
-        (["--host", "192.0.2.1"], "is no address of this machine"),
+        (["--host", "192.0.2.1"], "is not an address of this machine"),
         (["--workers", "0"], "--workers = 0"),
         (["--config", "none.toml"], "none.toml: no such file"),
         (["--storage", "mysql://x"], "storage: give a URL such as"),
@@ -102,8 +102,8 @@ def test_mistakes_are_one_line(
 def test_foreign_address_and_revoked_key_are_refused(storage: str) -> None:
     with open_store(storage, create=True) as store:
         name, _ = create_key(store, "admin", None, 0)
-        refused(call("serve", "--storage", storage, "--host", "192.0.2.1"), "is no address of this machine")
-        refused(call("serve", "--storage", storage, "--host", "no.such.host.invalid"), "is not known")
+        refused(call("serve", "--storage", storage, "--host", "192.0.2.1"), "is not an address of this machine")
+        refused(call("serve", "--storage", storage, "--host", "no.such.host.invalid"), "is unknown")
         revoke_key(store, name, 0)
         refused(call("serve", "--storage", storage, "--host", "0.0.0.0", "--port", "0"), "there is no key")  # noqa: S104
 

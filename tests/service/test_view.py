@@ -65,13 +65,13 @@ def test_totals_are_of_all_arms_and_reasons() -> None:
 
 
 def test_leader_text_follows_intervals() -> None:
-    assert describe_leader([row("a", None, 0, 1)]) == "No reports yet."
+    assert describe_leader([row("a", None, 0, 1)]) == "No reports received yet."
     assert describe_leader([row("a", 0.5, 0.4, 0.6), row("b", None, 0, 1)]).startswith(
-        "No arm is clearly ahead; the highest"
+        "Leading: 'a', 0.50 (0.40 to 0.60). Not conclusive"
     )
     clear = describe_leader([row("a", 0.5, 0.4, 0.6), row("b", 0.8, 0.7, 0.9)])
     assert clear == (
-        "Ahead is 'b', 0.80 (0.70 to 0.90): its interval lies above all others. It gets 25 % of the latest decisions."
+        "Leading: 'b', 0.80 (0.70 to 0.90). Its interval lies above all others. It gets 25 % of the latest decisions."
     )
     assert describe_leader([row("a", 0.5, 0.4, 0.6, None)]) == "The only open arm is 'a', 0.50 (0.40 to 0.60)."
 
@@ -104,19 +104,18 @@ def describe_groups(sample: dict[str, Any], *known: int, reports: int = 9) -> st
 
 
 def test_group_leader_text_follows_intervals() -> None:
-    assert describe_groups(group_view([[None, None]] * 2, WIDE), 0, 1, reports=0) == "No reports yet."
-    assert describe_groups(group_view([[None, None]] * 2, WIDE), 0, 1) == "No group differs from the others yet."
+    assert describe_groups(group_view([[None, None]] * 2, WIDE), 0, 1, reports=0) == "No reports received yet."
+    assert describe_groups(group_view([[None, None]] * 2, WIDE), 0, 1) == "No estimates by group yet."
     three: list[list[float | None]] = [[0.5, 0.5], [0.3, 0.61], [0.8, 0.2]]
     assert describe_groups(group_view(three, NARROW, [0.5, 0.3, 0.2]), 0, 1) == (
-        "'group 1' people like 'arm 1' best, 0.61 (0.56 to 0.66); of the 3 groups 2 have a clear best arm."
+        "Best for 'group 1': 'arm 1', 0.61 (0.56 to 0.66). Of 3 groups, 2 have a clear best arm."
     )
     assert describe_groups(group_view(three, WIDE, [0.2, 0.3, 0.5]), 0, 1) == (
-        "None of the 3 groups has a clear best arm yet; for 'group 2' people the highest estimate has 'arm 0', "
-        "0.80 (0.40 to 1.20)."
+        "None of the 3 groups has a clear best arm yet. Leading for 'group 2': 'arm 0', 0.80 (0.40 to 1.20)."
     )
     assert describe_groups(group_view(three, NARROW), 1) == "The only open arm is 'arm 1'."
     assert describe_groups(group_view([[0.9, 0.1], [0.5, None]], NARROW), 0, 1).endswith(
-        "of the 2 groups 1 has a clear best arm."
+        "Of 2 groups, 1 has a clear best arm."
     )
 
 

@@ -21,5 +21,5 @@ def require(what: str, modules: Sequence[str] = EXPERIMENTS, extra: str = "exper
     """Refuse to start without these modules, and name the extra to install."""
     absent = list_missing(modules)
     if absent:
-        which = f"{' and '.join(absent)}, which a plain install leaves out"
+        which = f"{' and '.join(absent)}, which a plain install does not include"
         raise UserError(f"{what} needs {which}: pip install 'maskedbandits[{extra}]'")

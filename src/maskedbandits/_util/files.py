@@ -30,7 +30,7 @@ def write_whole(
     file.
     """
     if path.is_dir():
-        raise IsADirectoryError(errno.EISDIR, "is a folder; name a file", str(path))
+        raise IsADirectoryError(errno.EISDIR, "is a folder; give a file", str(path))
     if path.exists() and not path.is_file():
         with path.open("wb") as stream:
             write(stream)
@@ -60,7 +60,7 @@ def open_file(path: str | Path) -> IO[bytes]:
     except FileNotFoundError:
         raise
     except OSError as error:
-        raise UserError(f"{path} cannot be read ({error.strerror}): name a file that can") from None
+        raise UserError(f"{path} cannot be read ({error.strerror}): check the path and its permissions") from None
 
 
 def _put_in_place(path: Path, write: Callable[[IO[bytes]], object], lasting: bool, mode: int) -> None:
@@ -125,4 +125,4 @@ def unpacked_sizes(stream: IO[bytes]) -> dict[str, int]:
 def refuse_more(sizes: Mapping[str, int], keys: Sequence[str], most: int) -> None:
     """Refuse arrays that would fill the memory: zeros are compressed a thousand to one."""
     if sum(sizes[key] for key in keys) > most:
-        raise ValueError("there is more in it than its description says")
+        raise ValueError("it has more content than its header declares")

@@ -17,7 +17,7 @@ LIBRARIES = ("pandas", "polars")
 def find_library(library: str | None) -> str:
     """Return the library to use, by default the first that is installed."""
     if library is not None and library not in LIBRARIES:
-        raise UserError(f"no frames of {library!r}{suggest_nearest(library, LIBRARIES)}")
+        raise UserError(f"library {library!r} is not supported{suggest_nearest(library, LIBRARIES)}")
     installed = [name for name in LIBRARIES if not extras.list_missing([name]) and library in (None, name)]
     if not installed:
         raise UserError(f"a frame needs {library or 'pandas or polars'}: pip install {library or 'pandas'}")

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     help="Reports for each input; with --retries, decisions. An input is a bit, or a group and a reward.",
 )
 @click.option("--command", show_default="the built-in randomiser", help="Program to audit, run without a shell.")
-@click.option("--groups", type=WholeNumber(1, 64), help="Audit answers to group queries with so many private groups.")
+@click.option("--groups", type=WholeNumber(1, 64), help="Audit answers to group queries with this many private groups.")
 @click.option(
     "--answers",
     type=click.Choice(["bit", "one of many", "one of parts"]),
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     type=WholeNumber(1, 100),
     default=1,
     show_default=True,
-    help="Send each decision so many times, as lines `BIT NAME`. The claim covers its reports together.",
+    help="Send each decision this many times, as lines `BIT NAME`. The claim covers its reports together.",
 )
 @click.option(
     "--starts",
@@ -104,7 +104,7 @@ def audit(
 ) -> None:
     """Test whether a randomiser keeps its claimed epsilon.
 
-    Prints a lower confidence bound on epsilon, the claim, and the smallest excess that so many trials would detect.
+    Prints a lower confidence bound on epsilon, the claim, and the smallest excess that these trials would detect.
     Exit codes: 0 the claim is not refuted; 1 refuted; 2 a mistake in the command; 3 the audit failed or cannot tell.
 
     Your program reads one 0 or 1 a line on standard input. It writes one report a line on standard output, of at most

@@ -89,7 +89,7 @@ def bound(
             raise click.UsageError("give --epsilon with --means, such as --epsilon 1 or --epsilon inf")
         show_bounds(build_settings(horizon, means, starts, epsilon), window, json_wanted)
     elif changes is None or starts or epsilon or window:
-        raise click.UsageError("without --means there are windows alone: give --horizon and --changes")
+        raise click.UsageError("--horizon and --changes are required without --means")
     else:
         show_windows(horizon, changes, json_wanted)
 
@@ -106,12 +106,12 @@ def read_settings(file: Path) -> list[Setting]:
     for condition in conditions:
         if condition.averaged_problem is not condition.problem:
             raise UserError(
-                f"{file}: {safe_text.one_line(condition.name)} has groups, and bounds are for problems without"
+                f"{file}: {safe_text.one_line(condition.name)} has groups, and bounds are for problems without groups"
             )
         if isinstance(condition.problem, Log):
             raise UserError(
-                f"{file}: {safe_text.one_line(condition.name)} is a log, of which a policy plays some rows alone, and "
-                "bounds are for problems that are played in full"
+                f"{file}: {safe_text.one_line(condition.name)} is a log, and bounds are for problems whose steps are "
+                "all played"
             )
     return [(condition.name, condition.epsilon, condition.averaged_problem) for condition in conditions]
 

@@ -50,7 +50,7 @@ def compile_policies(names: tuple[str, ...], groups: bool, json_wanted: bool) ->
     if json_wanted:
         echo_json({"folder": None if folder is None else str(folder), "compiled": compiled})
     else:
-        echo(f"Machine code: {folder or 'kept nowhere, since no folder can be written to'}")
+        echo(f"Machine code: {folder or 'not stored, because no folder is writable'}")
 
 
 def list_jobs(names: Sequence[str], groups: bool) -> Iterator[tuple[str, Callable[[], None]]]:

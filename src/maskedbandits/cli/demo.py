@@ -15,8 +15,8 @@ from maskedbandits.cli.verb import Number, Verb, WholeNumber
 @click.option(
     "--port", type=WholeNumber(0, 65_535), default=8081, show_default=True, help="Port of the page; 0 for a free one."
 )
-@click.option("--no-browser", is_flag=True, help="Print the address and open no browser.")
-@click.option("--seconds", type=Number(min=0, min_open=True), help="End after so many seconds.")
+@click.option("--no-browser", is_flag=True, help="Print the address without opening a browser.")
+@click.option("--seconds", type=Number(min=0, min_open=True), help="Stop after this many seconds.")
 def demo(port: int, no_browser: bool, seconds: float | None) -> None:
     """Open a page with a live service and simulated visitors.
 

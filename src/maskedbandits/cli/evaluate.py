@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 @click.option(
     "--policy", "policies", multiple=True, help="A learning policy, as NAME or NAME:key=value,... May be repeated."
 )
-@click.option("--periods", type=int, default=1, show_default=True, help="Also evaluate so many stretches of the log.")
+@click.option("--periods", type=int, default=1, show_default=True, help="Also evaluate this many periods of the log.")
 @click.option("--repeats", type=int, default=10, show_default=True, help="Runs of each learning policy.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of these runs.")
 @click.option("--approximate", is_flag=True, help="Print narrower intervals, which hold for many reports only.")

@@ -126,7 +126,7 @@ def complete_inputs(given: dict[str, float | None], interactive: bool) -> dict[s
     if missing and not interactive:
         raise click.UsageError(f"Missing option '{missing[0]}'; --interactive asks for missing options.")
     if missing and not has_terminal():
-        raise UserError(f"--interactive asks at a terminal, and there is none: give {', '.join(missing)}")
+        raise UserError(f"--interactive requires a terminal: give {', '.join(missing)}")
     known: dict[str, Any] = {}
     for name in PROMPTS:
         value = given[name]

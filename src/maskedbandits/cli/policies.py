@@ -39,8 +39,8 @@ MAX_WIDTH = 100  # columns of a paragraph: longer lines are hard to read
 
 TIMES_ON_A_LOG = {  # by kind of time; see docs/data.md
     "position": "a row, at which it takes effect",
-    "duration": "a number of rows; divided by the number of arms, as about so many rows go by for each that is played",
-    "decay": "for a row; to the power of the number of arms, as about so many rows go by for each that is played",
+    "duration": "a number of rows; divided by the number of arms, the expected number of rows per play",
+    "decay": "per row; raised to the power of the number of arms, the expected number of rows per play",
 }
 
 
@@ -95,7 +95,7 @@ class FeaturedKind:
     name: str
     summary: str
     parameters: Mapping[str, Param]
-    learns_from: str = "masked feedback, and features that everybody may see: make_featured"
+    learns_from: str = "masked feedback, and public features: make_featured"
     reference: str = ""
 
 

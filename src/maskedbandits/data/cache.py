@@ -35,7 +35,7 @@ def default_folder() -> Path:
     try:
         return user_cache() / "data"
     except RuntimeError:
-        raise UserError(f"there is no home folder to keep data in: name a folder with {FOLDER_VARIABLE}") from None
+        raise UserError(f"no home folder to store data in: set {FOLDER_VARIABLE} to a folder") from None
 
 
 def ensure_writable(folder: Path) -> None:
@@ -45,7 +45,7 @@ def ensure_writable(folder: Path) -> None:
         tempfile.TemporaryFile(dir=folder).close()
     except OSError as error:
         raise UserError(
-            f"{folder}: cannot be written: {error.strerror}; name another folder with {FOLDER_VARIABLE}"
+            f"{folder}: cannot be written: {error.strerror}; set {FOLDER_VARIABLE} to another folder"
         ) from error
 
 
@@ -78,9 +78,9 @@ def load(name: str, folder: Path) -> tuple[Table, dict[str, str]]:
             arrays = {key: archive[key] for key in archive.files if key != METADATA_KEY}
         table = KINDS[about["kind"]](**arrays, **about["plain"])
     except FileNotFoundError:
-        raise UserError(f"{name} is not here yet: maskedbandits data get {name}") from None
+        raise UserError(f"{name} is not downloaded yet: run maskedbandits data get {name}") from None
     except DAMAGED as error:
-        raise UserError(f"{path}: damaged: maskedbandits data get {name} --fresh") from error
+        raise UserError(f"{path}: damaged: run maskedbandits data get {name} --fresh") from error
     if about["form"] != FORMAT_VERSION:
-        raise UserError(f"{path}: made by another version: maskedbandits data get {name} --fresh")
+        raise UserError(f"{path}: written by another version: run maskedbandits data get {name} --fresh")
     return table, about["origin"]

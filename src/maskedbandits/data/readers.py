@@ -94,10 +94,10 @@ def read_csv(
     """
     file = Path(path)
     if (arm is None) != (reward is None):
-        raise UserError(f"{file}: a log has a column of arms and one of rewards: name both, or neither")
+        raise UserError(f"{file}: a log requires both arm and reward: name both columns, or neither")
     named = [name for name in (arm, reward, time) if name is not None]
     if len({*named}) < len(named):
-        raise UserError(f"{file}: time, arm and reward are columns of their own: name each once")
+        raise UserError(f"{file}: time, arm and reward must be different columns")
     with _open_table(file, progress or ignore_progress) as (heading, select):
         for name in named or heading:
             find_column(name, heading, str(file))
@@ -189,7 +189,7 @@ def open_csv(
 
 def _check_heading(heading: Sequence[str], where: str, delimiter: str) -> None:
     if not heading:
-        raise UserError(f"{where}: there is no heading: give the names of the columns in its first line")
+        raise UserError(f"{where}: no heading: write the names of the columns in the first line")
     others = [sign for sign in OTHER_DELIMITERS if sign in heading[0]]
     if len(heading) == 1 and delimiter == "," and others:
         raise UserError(f"{where}: its columns seem to be separated by {others[0]!r}: separate them by commas")
@@ -204,7 +204,7 @@ def _select(
             if len(fields) == len(heading):
                 yield number, [fields[index] for index in indices]
             elif fields:
-                raise UserError(f"{where}: row {number} has {len(fields)} fields, the heading {len(heading)}")
+                raise UserError(f"{where}: row {number} has {len(fields)} fields, but the heading has {len(heading)}")
 
 
 def number_rows(items: Iterable[Item], progress: Progress) -> Iterator[tuple[int, Item]]:
@@ -236,7 +236,7 @@ def _translate_csv_errors(where: str) -> Iterator[None]:
         yield
     except UnicodeDecodeError as error:
         packed = next((name for start, name in PACKED_FORMATS.items() if error.object.startswith(start)), None)
-        why = f"it is packed ({packed}): unpack it" if packed else "it is not UTF-8 text: save it as CSV, in UTF-8"
+        why = f"compressed ({packed}): unpack it first" if packed else "not UTF-8: save it as CSV in UTF-8"
         raise UserError(f"{where}: cannot be read as a table: {why}") from error
     except (csv.Error, lzma.LZMAError, EOFError) as error:
         raise UserError(f"{where}: cannot be read as a table: {error}") from error
@@ -247,8 +247,8 @@ def find_column(name: str, heading: Sequence[str], where: str) -> int:
     if heading.count(name) == 1:
         return heading.index(name)
     if name in heading:
-        raise UserError(f"{where}: column {name!r} is there twice: rename one")
-    raise UserError(f"{where}: there is no column {name!r}{suggest_nearest(name, heading)}")
+        raise UserError(f"{where}: two columns are called {name!r}: rename one")
+    raise UserError(f"{where}: no column {name!r}{suggest_nearest(name, heading)}")
 
 
 # Fields
@@ -310,7 +310,7 @@ def _sort_key(name: str) -> tuple[bool, int, str, str]:
 def _sort_rows(times: Sequence[tuple[int, str]], column: str | None, file: Path) -> tuple[Ints, Periods]:
     """Return the order of the rows in time and their periods, given the number and the time of each."""
     if not times:
-        raise UserError(f"{file}: there is not a single row under its heading: give at least one")
+        raise UserError(f"{file}: no rows below the heading: give at least one")
     tenths = _divide_evenly(len(times))
     if column is None:
         return np.arange(len(times)), tenths
@@ -319,9 +319,7 @@ def _sort_rows(times: Sequence[tuple[int, str]], column: str | None, file: Path)
         return _stable_order(exact), tenths
     parsed = [parse_time(text, column, str(file), row) for row, text in times]
     if len({moment.tzinfo is None for moment in parsed}) > 1:
-        raise UserError(
-            f"{file}: some times of column {column!r} have a time zone and some have none: give all the same"
-        )
+        raise UserError(f"{file}: column {column!r} mixes times with and without a time zone: use one kind")
     try:
         utc = [moment if moment.tzinfo is None else moment.astimezone(UTC) for moment in parsed]
     except OverflowError:
@@ -399,7 +397,9 @@ def _column_values(column: Any, where: str) -> list[Any]:
     try:
         return list(column.to_pylist())
     except (OverflowError, ValueError) as error:
-        raise UserError(f"{where} holds what Python cannot, such as a time beyond the calendar: drop it") from error
+        raise UserError(
+            f"{where} has a value that Python cannot represent, such as a time beyond the calendar: drop it"
+        ) from error
 
 
 @contextmanager

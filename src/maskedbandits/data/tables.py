@@ -193,7 +193,9 @@ class Segments:
         periods = _check_periods(self, horizon)
         _check_columns("means", means, arms)
         if len(means) != len(periods["starts"]):
-            raise UserError(f"there are {len(periods['starts'])} starts and {len(means)} rows of means: give one each")
+            raise UserError(
+                f"{len(periods['starts'])} starts but {len(means)} rows of means: give one row for each start"
+            )
         _set(self, arms=arms, means=means, horizon=horizon, **periods)
 
     @property
@@ -236,10 +238,10 @@ def _set(table: Table, **values: Any) -> None:
 def _check_arms(arms: Sequence[str]) -> tuple[str, ...]:
     names = tuple(check_line("arm", name) for name in arms)
     if len(names) < 2:
-        raise UserError(f"arms: {len(names)} is too few: give at least two, else there is nothing to choose")
+        raise UserError(f"arms: {len(names)} is too few: give at least two")
     if len({*names}) < len(names):
         twice, _ = Counter(names).most_common(1)[0]
-        raise UserError(f"arm {twice!r} is there twice: give every arm a name of its own")
+        raise UserError(f"two arms are called {twice!r}: give them different names")
     return names
 
 
@@ -259,5 +261,5 @@ def _check_periods(table: Table, horizon: int) -> dict[str, Any]:
     starts = _validation.check_starts("starts", table.starts, horizon)
     labels = tuple(check_line("label", label) for label in table.labels)
     if len(labels) != len(starts):
-        raise UserError(f"there are {len(starts)} starts and {len(labels)} labels: give a label for each period")
+        raise UserError(f"{len(starts)} starts but {len(labels)} labels: give one label for each start")
     return {"starts": starts, "labels": labels, "period": check_line("period", table.period)}

@@ -50,9 +50,7 @@ def read_headlines(streams: Sequence[IO[bytes]], progress: Progress = ignore_pro
         if len(packages) == PACKAGES_PER_TEST and not _is_doubtful(packages[0].created.date())
     ]
     if not usable:
-        raise UserError(
-            f"{WHERE}: no test in it has {PACKAGES_PER_TEST} packages that were shown, outside the doubtful dates"
-        )
+        raise UserError(f"{WHERE}: no test outside the excluded dates has {PACKAGES_PER_TEST} packages that were shown")
     usable.sort(key=lambda packages: packages[0].created)
     lengths = [sum(package.viewers for package in packages) for packages in usable]
     return Segments(
@@ -73,5 +71,7 @@ def _parse_headline(row: int, fields: Sequence[str]) -> Headline:
     created = parse_time(fields[0], "created_at", WHERE, row).replace(tzinfo=None)
     viewers, clicks = (parse_count(text, name, WHERE, row) for text, name in zip(fields[2:], COLUMNS[2:], strict=True))
     if clicks > viewers:
-        raise UserError(f"{WHERE}: row {row}: {clicks} clicks of {viewers} viewers: give at most as many")
+        raise UserError(
+            f"{WHERE}: row {row}: {clicks} clicks of {viewers} viewers: there cannot be more clicks than viewers"
+        )
     return Headline(created, viewers, clicks)

@@ -309,7 +309,7 @@ class Device:
         self.close()
 
     def __repr__(self) -> str:
-        return f"<Device, {self._experiment!r} at {self._client.url}, {self.ledger or 'takes no part'}>"
+        return f"<Device, {self._experiment!r} at {self._client.url}, {self.ledger or 'does not participate'}>"
 
     def _open_files(self, cap: Number, per: PeriodLike, path: str | os.PathLike[str] | None) -> Reporter | None:
         """Open the files. Without them the device shows arms and does not participate."""
@@ -379,7 +379,7 @@ class Device:
             self._log_problem(error)
             return str(error)
         if left == 0 or left < self._last_epsilon:
-            return f"{float(left):g} is left of the cap of {float(self.ledger.cap):g}, and a report costs more"
+            return f"{float(left):g} is left of the cap of {float(self.ledger.cap):g}, less than a report costs"
         return ""
 
     def _has_open_promise(self, pseudonym: str) -> bool:
@@ -449,7 +449,7 @@ class Device:
     def _log_problem(self, error: LedgerError | str) -> None:
         """Log a problem with the files, once until they work again."""
         if not self._problem:
-            LOG.warning("this device takes no part: %s", error)
+            LOG.warning("this device does not participate: %s", error)
         self._problem = str(error)
 
 
@@ -457,7 +457,7 @@ def _check_arm_names(arms: Sequence[str]) -> list[str]:
     """Return names of arms as a list."""
     names = [] if isinstance(arms, str) else list(arms)
     if not names or not all(isinstance(name, str) for name in names):
-        raise WrongValueError("eligible_arms", arms, "a list of names of arms")
+        raise WrongValueError("eligible_arms", arms, "a list of arm names")
     return names
 
 

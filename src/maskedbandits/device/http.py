@@ -42,7 +42,7 @@ class HttpClient:
         self._headers = {"Content-Type": "application/json", "Accept": "application/json"}
         if key is not None:
             if not (isinstance(key, str) and key.isascii() and key.isprintable() and key and " " not in key):
-                raise UserError("the key is none: give the text that `maskedbandits key create` printed")
+                raise UserError("invalid key: give the text that `maskedbandits key create` printed")
             self._headers["Authorization"] = f"Bearer {key}"
 
     def post(self, path: str, content: Mapping[str, Any], length: int = 0) -> HttpReply:
@@ -53,10 +53,10 @@ class HttpClient:
             return HttpReply(status, _parse_json(text), _parse_date(date))
         except (OSError, http.client.HTTPException) as error:  # a time-out and a wrong certificate are OSErrors
             raise ServerUnavailable(
-                f"the server is away, or slower than {self._timeout:g} s: {type(error).__name__}"
+                f"the server is unreachable, or slower than {self._timeout:g} s: {type(error).__name__}"
             ) from error
         except (ValueError, RecursionError) as error:
-            raise ServerUnavailable("the server's answer is not JSON") from error
+            raise ServerUnavailable("the server's reply is not JSON") from error
 
     def _exchange(self, path: str, body: bytes) -> tuple[int, str | None, bytes]:
         """Send a body; return status, date and body of the reply."""
@@ -127,7 +127,7 @@ def _parse_url(url: str) -> tuple[str, str, int, str, bool]:
     if parts.scheme not in ("http", "https") or not host or not url.isascii() or not url.isprintable() or " " in url:
         raise WrongValueError("url", url, expected)
     if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
-        raise UserError(f"the url has more in it than a place: give {expected}, and a key as key=")
+        raise UserError(f"url must not contain a user, query or fragment: give {expected}, and a key with key=")
     secure, path = parts.scheme == "https", parts.path.rstrip("/")
     number = port or (443 if secure else 80)
     shown = f"[{host}]" if ":" in host else host

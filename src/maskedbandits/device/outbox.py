@@ -29,7 +29,7 @@ from ..privacy.ledger.storage import open_database, roll_back
 
 APPLICATION, VERSION = 0x4D424F42, 4  # "MBOB"
 WAITING, DRAWN, DONE = 0, 1, 2
-DAMAGED = "damaged, or no outbox, so no report is made: put it aside; what it promised stays unreported"
+DAMAGED = "damaged, or not an outbox, so no report is made: move it away; its pending reports are lost"
 FOREIGN_RETENTION_S = 367 * 86_400  # after the expiry of a row whose server has no device here any more
 CLOCK_TOLERANCE_S = 5.0  # difference of a clock that was not set
 MIN_CORRECTION_S = 300.0  # a larger jump may be a corrected clock
@@ -164,7 +164,7 @@ class Outbox:
     def _transaction(self, begin: str = "BEGIN IMMEDIATE") -> Iterator[sqlite3.Connection]:
         """Commit all changes or none, with exclusive access, durable at the end."""
         if os.getpid() != self._process:
-            raise LedgerError(f"{self._name}: opened by another process: open it in this one, too")
+            raise LedgerError(f"{self._name}: opened by another process: open it again in this process")
         with self._lock, translate_ledger_errors(self._name, DAMAGED):
             if self._closed:
                 raise LedgerError(f"{self._name}: closed: open it again")
@@ -189,7 +189,7 @@ def _prepare_schema(connection: sqlite3.Connection, name: str) -> None:
             connection.execute(statement)
         return
     if found[0] == APPLICATION:
-        raise LedgerError(f"{name}: in format {found[1]}, this version reads {VERSION}: use the version that wrote it")
+        raise LedgerError(f"{name}: format {found[1]} instead of {VERSION}: use the version that wrote it")
     if connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchone() != (0,):
         raise DamagedFile
     for statement in (*TABLES, f"PRAGMA application_id = {APPLICATION}", f"PRAGMA user_version = {VERSION}"):

@@ -109,11 +109,11 @@ class Timing(NamedTuple):
 
         """
         if not report_in >= self.min_report_after - ROUNDING_S:  # true for NaN, too
-            return f"the server's times let a report leave within {self.min_report_after:g} s of the decision"
+            return f"the server's report_at is less than {self.min_report_after:g} s after the decision"
         if not expires_in - report_in >= self.min_window:
-            return f"the server's times leave less than {self.min_window:g} s for a report"
+            return f"the server's expires is less than {self.min_window:g} s after its report_at"
         if not expires_in <= self.max_expiry + ROUNDING_S:
-            return f"the server's times keep a report open for more than {self.max_expiry / DAY_S:g} days"
+            return f"the server's expires is more than {self.max_expiry / DAY_S:g} days after the decision"
         return ""
 
     def compute_spread(self, jitter: float, window: float) -> float:
@@ -166,12 +166,14 @@ def find_membership(experiment: str, groups: Sequence[str] | None, group: str | 
     if groups is None and group is None:
         return None
     if groups is None or group is None:
-        raise UserError("groups are all names, in the order of the experiment, and group is one of them: give both")
+        raise UserError(
+            "groups and group require each other: give all names in the experiment's order, and the person's"
+        )
     names = [] if isinstance(groups, str) else list(groups)
     if len(names) < 2 or len(set(names)) < len(names) or not all(isinstance(name, str) for name in names):
-        raise WrongValueError("groups", groups, "two names or more, each another one")
+        raise WrongValueError("groups", groups, "two or more different names")
     if group not in names:
-        raise UserError("group is none of the groups: give the name of one of them")
+        raise UserError("group is not in groups: give one of their names")
     return GroupMembership(experiment, len(names), names.index(group))
 
 
@@ -187,19 +189,19 @@ def parse_group_arms(content: dict[str, Any], groups: int, eligible: Sequence[st
     """Return the arms of all groups, or what is wrong with them. The result never depends on the person's group."""
     arms, payloads, signs = (content.get(key) for key in ("arms", "payloads", "signs"))
     if not isinstance(arms, list) or len(arms) != groups:
-        return "the server names no arm for each of as many groups as there are"
+        return "the server's reply does not name one arm for each group"
     try:
         names = [check_line("arm", arm) for arm in arms]
     except UserError:
-        return "the server names no arms"
+        return "the server's reply has an invalid name of an arm"
     if eligible is not None and not set(names) <= set(eligible):
-        return "the server names an arm that may not be shown"
+        return "the server chose an arm that is not in eligible_arms"
     if not isinstance(payloads, dict) or not set(names) <= set(payloads):
-        return "the server does not say what belongs to all arms"
+        return "the server's reply lacks the payload of an arm"
     if signs is not None:
         values = signs if isinstance(signs, list) else []
         if len(values) != groups or not all(type(sign) is int and sign in (0, 1) for sign in values):
-            return "the server names signs that are none"
+            return "the server's reply has an invalid sign"
     return GroupArms(names, payloads, signs)
 
 
@@ -214,7 +216,7 @@ def decode_query(text: str) -> GroupQuery:
         groups, signs, epsilon = json.loads(text)
         return GroupQuery([0] * groups, signs, epsilon)
     except (ValueError, TypeError, OverflowError) as error:
-        raise LedgerError("a question in the outbox is damaged: put the outbox aside") from error
+        raise LedgerError("a question in the outbox is damaged: move the outbox file away") from error
 
 
 MILLION = 10**6
@@ -240,7 +242,7 @@ def check_max_epsilon(max_epsilon: Any) -> Fraction:
     """Return the device's own maximal epsilon, in whole millionths."""
     rounded = round_to_millionths(as_epsilon(max_epsilon))
     if rounded == 0:
-        raise UserError(f"max_epsilon = {max_epsilon} lets no report say anything: give a number of at least 0.000001")
+        raise UserError(f"max_epsilon = {max_epsilon} rounds to 0: give at least 0.000001")
     return rounded
 
 
@@ -260,7 +262,7 @@ def parse_offer(
     """Return the offer in a reply. Raise ``ServerUnavailable`` if it has no arm that may be shown."""
     content = reply.content
     if reply.status != 200 or not isinstance(content, dict):
-        raise ServerUnavailable(f"the server answers with status {reply.status}")
+        raise ServerUnavailable(f"the server replied with status {reply.status}")
     requested = _parse_epsilon(content.get("epsilon"))
     epsilon = Fraction(0) if requested is None else min(requested, max_epsilon)
     offer = (
@@ -269,7 +271,7 @@ def parse_offer(
         else _parse_group_arm(content, eligible, epsilon, group)
     )
     if content.get("participate") is not True:
-        return offer._replace(why="the server wants no report")
+        return offer._replace(why="the server requests no report")
     server_time = at if reply.date is None else reply.date
     return _add_token(offer._replace(date=reply.date), content, server_time, timing or Timing())
 
@@ -279,9 +281,9 @@ def _parse_arm(content: dict[str, Any], eligible: Sequence[str] | None) -> Offer
     try:
         arm = check_line("arm", content.get("arm"))
     except UserError as error:
-        raise ServerUnavailable("the server names no arm") from error
+        raise ServerUnavailable("the server's reply has no arm") from error
     if eligible is not None and arm not in eligible:
-        raise ServerUnavailable("the server names an arm that may not be shown")
+        raise ServerUnavailable("the server chose an arm that is not in eligible_arms")
     return Offer(arm, content.get("payload"))
 
 
@@ -301,13 +303,13 @@ def _add_token(offer: Offer, content: dict[str, Any], at: float, timing: Timing)
     """Add the token and its times. A token with refused times may belong to an earlier promise."""
     token = content.get("token")
     if not isinstance(token, str) or not TOKEN.fullmatch(token):
-        return offer._replace(why="the server gives no token")
+        return offer._replace(why="the server's reply has no token")
     if offer.epsilon == 0:
-        return offer._replace(why="the server names no epsilon that masks anything")
+        return offer._replace(why="the server's epsilon is not a number above 0 and up to 16")
     offer = offer._replace(token=token)
     report_in, expires_in = (_parse_seconds(content.get(key)) - at for key in ("report_at", "expires"))
     if math.isnan(report_in) or math.isnan(expires_in):
-        return offer._replace(why="the server names no times at which a report could be made")
+        return offer._replace(why="the server's reply lacks a valid report_at or expires")
     why = timing.find_violation(report_in, expires_in)
     return offer._replace(why=why, report_in=max(report_in, timing.min_report_after), expires_in=expires_in)
 

@@ -122,7 +122,7 @@ class Reporter:
         row = PendingReport(offer.token, url, WAITING, at + offer.report_in, delay, at + offer.expires_in)
         row = row._replace(experiment=self._experiment, query=offer.query, visitor=visitor)
         if self._is_settled(name) or not self._outbox.add(row, at):
-            return "this decision was reported already, and each has one report"
+            return "this decision was already reported"
         return ""
 
     def _is_settled(self, name: str) -> bool:

@@ -164,7 +164,7 @@ def build_inputs(
         seed=check_int("seed", seed, 0, LARGEST),
     )
     if len(inputs.epsilons) < 2:
-        raise UserError("epsilons: give at least one that is finite; no privacy is always compared with")
+        raise UserError("epsilons: give at least one finite epsilon; no privacy is always added")
     inputs.build_world(
         0, math.inf, horizon
     )  # raises an error for rates above 1 and for problems that do not fit into memory
@@ -200,10 +200,11 @@ def _check_policy(policy: str) -> str:
     """Return the name of a policy whose parameters all follow from the inputs."""
     kind = kind_of(policy)
     if kind.sees_rewards:
-        raise UserError(
-            f"{policy} is shown what people did, unmasked: choose one that learns from reports, such as auto"
-        )
+        raise UserError(f"{policy} requires unmasked rewards: choose a policy that learns from reports, such as auto")
     unknown = [key for key, parameter in kind.parameters.items() if parameter.required and key not in KNOWN_PARAMETERS]
     if unknown:
-        raise UserError(f"{policy} must be told {unknown[0]}, which does not follow from the rest: choose auto, say")
+        raise UserError(
+            f"{policy} requires {unknown[0]}, which the other options do not determine: choose another policy, such as "
+            "auto"
+        )
     return policy

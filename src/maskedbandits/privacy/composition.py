@@ -85,7 +85,7 @@ def count_reports(reports: Reports) -> dict[Fraction, int]:
         raw_counts = Counter(reports if isinstance(reports, Mapping) else iter(reports))
     except TypeError:
         raise UserError(
-            "reports must be a list of epsilons, or how many there are of each: give one of these"
+            "reports must be a list of epsilons, or a dict with the number of reports of each epsilon"
         ) from None
     counts: Counter[Fraction] = Counter()
     for epsilon, count in raw_counts.items():
@@ -224,7 +224,7 @@ def delta_at(losses: Losses, epsilon: float) -> float:
 def compute_losses(counts: Mapping[Fraction, int]) -> Losses:
     """Return the distribution of the loss of these reports."""
     if sum(counts.values()) > MAX_REPORTS:
-        raise UserError(f"more than {MAX_REPORTS:,} reports are too many to compose: take their sum, delta = 0")
+        raise UserError(f"at most {MAX_REPORTS:,} reports can be composed: use their sum, with delta = 0")
     groups = [compute_binomial(epsilon, count) for epsilon, count in merge_epsilons(counts).items()]
     groups.sort(key=lambda group: (group.span, group.epsilon), reverse=True)  # the widest group is not looped over
     unit, exact = choose_unit(groups)

@@ -138,7 +138,7 @@ def as_epsilon(value: Number) -> Fraction:
         raise UserError(f"epsilon = {as_text(epsilon)} is negative: give 0 (pure noise) or more")
     if epsilon > MAX_EPSILON:
         raise UserError(
-            f"epsilon = {as_text(epsilon)} is above {MAX_EPSILON}, where a report is false less than once in eight "
+            f"epsilon = {as_text(epsilon)} is above {MAX_EPSILON}, where reports are false less than once in eight "
             f"million times and hides nothing: give {MAX_EPSILON} or less"
         )
     return epsilon
@@ -187,7 +187,7 @@ def check_word_size(bits: SupportsIndex) -> int:
     """Return the number of bits of a word."""
     size = check_whole("bits", bits)
     if size not in WORD_SIZES:
-        raise UserError(f"bits = {size} is no size of a word: give one of {', '.join(map(str, WORD_SIZES))}")
+        raise UserError(f"bits = {size} is not a word size: give one of {', '.join(map(str, WORD_SIZES))}")
     return size
 
 
@@ -221,10 +221,12 @@ def threshold(epsilon: Number, bits: SupportsIndex = 64, answers: SupportsIndex 
     """
     exact, size, count = as_epsilon(epsilon), check_word_size(bits), check_whole("answers", answers)
     if count < 2:
-        raise UserError(f"answers = {count}: a single answer says nothing, give 2 or more")
+        raise UserError(f"answers = {count}: give 2 or more")
     false = _threshold(exact, size, count)
     if not 0 < false <= -(-(1 << size) // count):  # at most an equal share: a bug above must not become a report
-        raise ArithmeticError(f"{false} of 2^{size} words cannot be those of one false answer of {count}: tell us")
+        raise ArithmeticError(
+            f"{false} of 2^{size} words per false answer do not fit {count} answers: please report this fault"
+        )
     return false
 
 

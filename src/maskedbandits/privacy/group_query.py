@@ -87,15 +87,13 @@ class GroupQuery:
         level: SupportsIndex | None = None,
     ) -> None:
         if not isinstance(table, Sequence) or not (signs is None or isinstance(signs, Sequence)):
-            raise UserError("table and signs are lists, with a number for each group: give such, or no signs")
+            raise UserError("table and signs must be lists with one number per group; signs may be None")
         arms = tuple(check_whole("an arm of the table", arm) for arm in table)
         if not 1 <= len(arms) <= MAX_GROUPS or min(arms) < 0:
-            raise UserError(
-                f"the table has an arm, from 0 on, for each of 1 to {MAX_GROUPS:,} groups: this one has not"
-            )
+            raise UserError(f"table must name one arm, 0 or more, for each of 1 to {MAX_GROUPS:,} groups")
         sign_values = None if signs is None else tuple(check_whole("a sign", sign) for sign in signs)
         if sign_values is not None and (len(sign_values) != len(arms) or not set(sign_values) <= {0, 1}):
-            raise UserError("signs are 0 or 1, one for each group of the table: these are not")
+            raise UserError("signs must be 0 or 1, one for each group of the table")
         object.__setattr__(self, "table", arms)
         object.__setattr__(self, "signs", sign_values)
         object.__setattr__(self, "epsilon", as_epsilon(epsilon))
@@ -105,10 +103,10 @@ class GroupQuery:
     def _check_parts(self, parts: Sequence[SupportsIndex]) -> tuple[int, ...]:
         """Return the parts; raise ``UserError`` if they are not numbered from 0 without gaps."""
         if self.signs is not None or not isinstance(parts, Sequence):
-            raise UserError("parts are a list, with a number for each group, and there are no signs: give one of them")
+            raise UserError("parts must be a list with one number per group, and exclude signs: give parts or signs")
         numbers = tuple(check_whole("a part", part) for part in parts)
         if len(numbers) != self.groups or max(numbers) >= self.groups or set(numbers) != set(range(max(numbers) + 1)):
-            raise UserError("parts are numbered from 0 on, none is left out, and every group is in one: these are not")
+            raise UserError("parts must give each group a number, counted from 0 without gaps")
         return numbers
 
     def __repr__(self) -> str:
@@ -231,12 +229,12 @@ class GroupQuery:
         """
         if max_epsilon is not None and self.epsilon > as_epsilon(max_epsilon):
             raise UserError(
-                f"the question asks for epsilon = {as_text(self.epsilon)}, above the device's own "
+                f"the question asks for epsilon = {as_text(self.epsilon)}, above max_epsilon = "
                 f"{as_text(as_epsilon(max_epsilon))}: it is not answered"
             )
         if ledger is not None:
             if decision is None:
-                raise UserError("a ledger knows decisions by their names: give decision=, as it was reserved")
+                raise UserError("a ledger requires decision=: give the name under which the decision was reserved")
             self._check_reserved(ledger.epsilon_of(decision))
         truth = self._true_answer(self._check_group(group), round_value(reward))
         if ledger is not None and decision is not None:
@@ -251,7 +249,7 @@ class GroupQuery:
         """Refuse to answer with another epsilon than the requested one, which the server relies on."""
         if reserved != self.epsilon:
             raise UserError(
-                f"the question asks for epsilon = {as_text(self.epsilon)}, and the decision is reserved at "
+                f"the question asks for epsilon = {as_text(self.epsilon)}, but the decision is reserved at "
                 f"{as_text(reserved)}: reserve it at question.epsilon"
             )
 
@@ -265,7 +263,7 @@ class GroupQuery:
         """Return the number of a group. Errors never repeat it."""
         index = check_whole("group", group)
         if not 0 <= index < self.groups:
-            raise UserError(f"a group that does not exist is not masked: they are numbered 0 to {self.groups - 1}")
+            raise UserError(f"no such group: give a number from 0 to {self.groups - 1}")
         return index
 
 

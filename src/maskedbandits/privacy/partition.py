@@ -47,12 +47,10 @@ class Partition:
 
     def __init__(self, intervals: Sequence[SupportsIndex]) -> None:
         if not isinstance(intervals, Iterable):
-            raise UserError("a partition has a list of intervals, one for each axis: give such")
+            raise UserError("intervals must be a list: give the number of intervals of each axis")
         counts = tuple(check_whole("intervals of an axis", many) for many in intervals)
         if not counts or min(counts) < 1 or math.prod(counts) > MAX_CELLS:
-            raise UserError(
-                f"a partition has 1 to {MAX_CELLS:,} cells, and 1 interval or more on every axis: give such"
-            )
+            raise UserError(f"a partition needs at least 1 interval per axis and at most {MAX_CELLS:,} cells in all")
         object.__setattr__(self, "intervals", counts)
 
     @classmethod
@@ -84,7 +82,7 @@ class Partition:
         """
         many, halvings = check_whole("axes", axes), check_whole("depth", depth)
         if min(many, halvings) < 1 or many * halvings > math.log2(MAX_CELLS):
-            raise UserError(f"a tree has 1 axis and 1 halving or more, and up to {MAX_CELLS:,} cells: give such")
+            raise UserError(f"a tree needs at least 1 axis, a depth of at least 1, and at most {MAX_CELLS:,} cells")
         partition = cls([1 << halvings] * many)
         object.__setattr__(partition, "depth", halvings)
         return partition
@@ -130,9 +128,9 @@ class Partition:
         """
         values = _as_numbers(features)
         if values is None:
-            raise UserError("a feature is not a number, or these are no list: give numbers in [0, 1]")
+            raise UserError("features must be a list of numbers in [0, 1]")
         if len(values) != len(self.intervals):
-            raise UserError(f"features of another partition: give {len(self.intervals)} numbers, one for each axis")
+            raise UserError(f"wrong number of features: give {len(self.intervals)}, one for each axis")
         if not all(-math.inf < value < math.inf for value in values):
             raise UserError("a feature is not a finite number: give numbers in [0, 1]")
         return self._cell_number(

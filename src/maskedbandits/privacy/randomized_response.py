@@ -101,10 +101,10 @@ def _check_value(value: float) -> float:
     """
     number = to_python(value)
     if not isinstance(number, (int, float)):  # numpy's longdouble is not a multiple of 2^-1074
-        raise UserError(f"a value of type {type(value).__name__} is not masked: give an int or a float in [0, 1]")
+        raise UserError(f"a value of type {type(value).__name__} cannot be masked: give an int or a float in [0, 1]")
     number = float(number) if -1 <= number <= 2 else math.nan  # a long int has no float
     if not 0 <= number <= 1:
-        raise UserError("a value outside [0, 1] is not masked: bring it into [0, 1] first")
+        raise UserError("a value outside [0, 1] cannot be masked: scale it into [0, 1] first")
     return number
 
 
@@ -205,7 +205,7 @@ class Randomizer:
         if not is_at_most_exp(stated, Fraction(MAX_EPSILON)):
             raise UserError(
                 f"p00 = {p00} and p11 = {p11} have an epsilon above {MAX_EPSILON}, which hides nothing: "
-                "bring the probabilities of one answer under both bits closer together"
+                "choose probabilities with an epsilon of at most 16"
             )
         randomizer.epsilon = Fraction(ExactEpsilon(stated).rounded_up(12))
         randomizer.flips = _round_flips(false, 1 << randomizer.word_bits)
@@ -340,7 +340,7 @@ class Randomizer:
         numpy = _import_numpy()
         plain_bits = numpy.asarray(values)
         if plain_bits.dtype.kind not in "biu" or not numpy.all((plain_bits == 0) | (plain_bits == 1)):
-            raise UserError("values of an array must be bits: give 0 and 1, or mask values one by one")
+            raise UserError("an array must contain bits, 0 or 1: mask other values one by one")
         words = numpy.frombuffer(os.urandom(self.word_bits // 8 * plain_bits.size), dtype=f"<u{self.word_bits // 8}")
         flips = numpy.array(self.flips, dtype=words.dtype)
         masked: NDArray[np.uint8] = mask_with_word(
@@ -371,7 +371,7 @@ def _build_corruption(p00: Fraction, p11: Fraction) -> RandomizedResponse:
     try:
         from ..corruption import RandomizedResponse
     except ImportError:
-        raise UserError("a corruption is for a policy: install maskedbandits where the policy is") from None
+        raise UserError("corruption is for policies: install maskedbandits to use it") from None
     return RandomizedResponse(float(p00), float(p11))
 
 
@@ -381,7 +381,7 @@ def _check_probability(name: str, value: Number) -> Fraction:
     if not 0 <= number <= 1:
         raise UserError(f"{name} = {as_text(number)} is not a probability: give a number between 0 and 1")
     if number in (0, 1):
-        raise UserError(f"{name} = {number} lets an answer prove what the bit was: give a number between 0 and 1")
+        raise UserError(f"{name} = {number} would reveal the bit: give a number strictly between 0 and 1")
     return number
 
 
@@ -472,8 +472,8 @@ class KaryRandomizer:
             self.answers * self.words_per_answer > 1 << self.word_bits
         ):  # the truth would be less likely than a false answer
             raise UserError(
-                f"epsilon = {as_text(self.epsilon)} with {self.answers} answers is finer than one word of "
-                f"{self.word_bits} bits can draw: give a larger epsilon or fewer answers"
+                f"epsilon = {as_text(self.epsilon)} with {self.answers} answers is too fine for words of "
+                f"{self.word_bits} bits: give a larger epsilon or fewer answers"
             )
 
     def __repr__(self) -> str:
@@ -515,7 +515,7 @@ class KaryRandomizer:
         """
         index = check_whole("answer", truth)
         if not 0 <= index < self.answers:
-            raise UserError(f"an answer that does not exist is not masked: they are numbered 0 to {self.answers - 1}")
+            raise UserError(f"no such answer: give a number from 0 to {self.answers - 1}")
         return self.mask_with_word(index, draw_word(self.word_bits))
 
     def mask_with_word(self, truth: int, word: int) -> int:

@@ -99,7 +99,7 @@ class ContextualProblem:
             else _validation.check_parts_of_one("shares", shares, groups)
         )
         if groups * cube.shape[2] > MAX_MEANS:
-            raise UserError("a million means are more than can be played: give fewer groups, or fewer arms")
+            raise UserError("more than a million means: give fewer groups or arms")
         values = {
             "means": cube,
             "starts": begins,
@@ -195,8 +195,9 @@ class ContextualProblem:
 def missing_corruption_error() -> UserError:
     """Return the error for a policy without groups on a problem without a corruption."""
     return UserError(
-        "the problem says nothing of what masks rewards, as a policy without groups sees them: give ContextualProblem "
-        "a corruption, or play a policy of make_contextual"
+        "a policy without groups requires the problem's corruption: give ContextualProblem a corruption, or use a "
+        "policy "
+        "of make_contextual"
     )
 
 

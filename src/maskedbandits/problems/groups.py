@@ -164,7 +164,7 @@ def _draw_means(
     """Draw means for every segment; ``about`` holds horizon, number of segments, seed and gap."""
     horizon, segments = check_int("horizon", about[0], 1, LARGEST), check_int("segments", about[1], 1, LARGEST)
     if segments > horizon:
-        raise UserError(f"segments = {segments}: a horizon of {horizon} has room for {horizon}")
+        raise UserError(f"segments = {segments}: give at most the horizon, {horizon}")
     if segments * shape[0] * shape[1] > MAX_MEANS:
         raise UserError(f"{segments} segments of {shape[0]} groups and {shape[1]} arms are too many: give fewer")
     rng, gap = np.random.default_rng(check_int("seed", about[2], 0, LARGEST)), check_number("gap", about[3], 0.0, 0.9)
@@ -180,5 +180,5 @@ def _draw_with_gap(draw: Callable[[np.random.Generator], Floats], rng: np.random
         if gap == 0.0 or np.min(best[:, -1] - best[:, -2]) >= gap:
             return means
     raise UserError(
-        f"gap = {gap:g}: {MAX_DRAWS:,} draws had none in every group; give a smaller one, or fewer groups or arms"
+        f"gap = {gap:g}: {MAX_DRAWS:,} draws never had it in every group; give a smaller gap, or fewer groups or arms"
     )

@@ -428,14 +428,14 @@ def _check_rewards_fit(each: Sequence[Corruption], rewards: Rewards, liars: floa
     noisy = [isinstance(one, Noise) for one in each]
     if isinstance(rewards, Gaussian) and not all(noisy):
         raise UserError(
-            f"rewards = {rewards}: they cannot be masked as bits; give GaussianNoise or LaplaceNoise as corruption, "
-            "GaussianNoise(0) to show them as they are"
+            f"rewards = {rewards}: continuous rewards cannot be masked as bits; give GaussianNoise or LaplaceNoise as "
+            "corruption, or GaussianNoise(0) for no noise"
         )
     people = [one for one in each if isinstance(one, Population)]
     if people and (len(people) < len(each) or any(one != people[0] for one in people) or liars > 0.0):
         raise UserError("corruption: a Population masks the reports of all arms, and has no liars; give it alone")
     if liars > 0.0 and any(noisy):
-        raise UserError("liars: under noise a report may be any number, and a lie, too; leave them out")
+        raise UserError("liars: lies are unbounded under additive noise; leave out liars")
 
 
 def compute_feedback_means(each: Sequence[Corruption], means: Floats) -> Floats:
@@ -471,7 +471,9 @@ def _sample_means(means_at: Callable[[int], ArrayLike], horizon: int, resolution
     rows = [_call_means_at(means_at, int(start)) for start in starts]
     for start, row in zip(starts, rows, strict=True):
         if row.size != arms:
-            raise UserError(f"means_at({start}) has {row.size} means, means_at(0) has {arms}: give one for each arm")
+            raise UserError(
+                f"means_at({start}) has {row.size} means, but means_at(0) has {arms}: return one for each arm"
+            )
     return np.array(rows), starts
 
 

@@ -242,7 +242,7 @@ class Log(Problem):
 def _check_noiseless(problem: Problem) -> None:
     """Refuse a corruption that adds noise."""
     if problem.is_noisy:
-        raise UserError("corruption: what was recorded is replayed in bits, without noise; give a RandomizedResponse")
+        raise UserError("corruption: a log is replayed as bits, without additive noise; give a RandomizedResponse")
 
 
 def _check_periods(periods: int | ArrayLike, rounds: int) -> Ints:

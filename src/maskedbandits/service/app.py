@@ -58,16 +58,14 @@ if TYPE_CHECKING:
     from maskedbandits.service.storage import Store
     from maskedbandits.service.storage.models import KeyRow
 
-GONE = "the store cannot be reached, or too much waits to be written: send it again in a moment"
+GONE = "the store is unreachable or overloaded: send the request again in a moment"
 KEYS_EVERY_S = 3.0  # after which a revoked key is refused at the latest
 MIN_KEYS_PAUSE_S = 1.0  # after which keys are read again for a token with an unknown key
 UNKNOWN_CALLER = Caller()
 PROXY_HEADERS = frozenset(
     {b"forwarded", b"via", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto", b"x-real-ip"}
 )
-FORWARDED = (
-    "a proxy asks for somebody else, and without any key only this machine may: make one with maskedbandits key create"
-)
+FORWARDED = "requests through a proxy require a key, and there is none: run maskedbandits key create"
 METHODS = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
 HTML, JAVASCRIPT = (static.MEDIA_TYPES[suffix].decode() for suffix in (".html", ".js"))
 REPORT = {"body": (BitRequest, AnswerRequest, ReportsRequest), "replies": (ReportAnswer, ReportsAnswer)}
@@ -237,8 +235,8 @@ class App:
                 allowed |= route.methods or set()
         if allowed:
             listed = ", ".join(sorted(allowed))
-            raise RequestError(405, f"this path does not take this method: use {listed}", [(b"allow", listed.encode())])
-        raise RequestError(404, "there is nothing at this path: GET /openapi.json describes all of them")
+            raise RequestError(405, f"method not allowed: use {listed}", [(b"allow", listed.encode())])
+        raise RequestError(404, "no such path: GET /openapi.json lists all paths")
 
     # Routes of devices
 
@@ -321,7 +319,7 @@ def _translate_error(error: Exception) -> Response:
     if isinstance(error, UserError):
         return RequestError(400, str(error)).to_response()
     logging.fault("request failed", error)
-    return RequestError(500, "the service failed, which it never should: its log says where").to_response()
+    return RequestError(500, "internal error: see the log of the service").to_response()
 
 
 async def _refuse_socket(scope: Scope, send: Send) -> None:

@@ -156,7 +156,7 @@ def _pick_share(shares: list[tuple[int, int, int]], drawn: int) -> tuple[int, in
         if drawn < share:
             return arm, flag
         drawn -= share
-    raise AssertionError("the number is below the sum of the shares")
+    raise AssertionError("a random number is not below the sum of the shares")
 
 
 def _count_arms(block: list[int]) -> dict[int, int]:

@@ -52,7 +52,7 @@ PREFLIGHT_HEADERS = [
 EXPOSED = (b"access-control-expose-headers", b"date, retry-after")  # a device times its reports by them
 VARY = (b"vary", b"origin")
 SINGLE_HEADERS = ("Host", "Authorization", "Origin")  # access depends on them
-TOO_OFTEN = "too many requests from one {}: ask again after as many seconds as Retry-After says"
+TOO_OFTEN = "too many requests from one {}: wait for the seconds in Retry-After"
 
 
 # Keys
@@ -86,7 +86,7 @@ def create_key(store: Store, role: str, name: str | None, hour: int) -> tuple[st
 
 def _check_name(name: str) -> str:
     if len(check_line("name", name)) > MAX_NAME_LENGTH or not name.isascii() or " " in name:
-        raise WrongValueError("name", name, f"at most {MAX_NAME_LENGTH} letters without blanks, such as shop-web")
+        raise WrongValueError("name", name, f"at most {MAX_NAME_LENGTH} characters without spaces, such as shop-web")
     return name
 
 
@@ -94,7 +94,7 @@ def revoke_key(store: Store, name: str, hour: int) -> None:
     """Revoke a key."""
     rows = store.list_keys()
     if any(row.id == name and row.revoked is not None for row in rows):
-        raise UserError(f"the key {name!r} is revoked already: nothing is to be done")
+        raise UserError(f"the key {name!r} is already revoked")
     store.revoke_key(name, hour)
 
 
@@ -214,14 +214,14 @@ class AccessControl:
     def _deny(self, role: str, holder: KeyHolder) -> RequestError:
         if holder is not ANONYMOUS:
             return RequestError(
-                403, f"this key has not the role {role}: make one with maskedbandits key create --role {role}"
+                403, f"this key lacks the role {role}: create one with maskedbandits key create --role {role}"
             )
         if self.keys.is_open:
-            what = "without any key only this machine may ask, and no page of another site"
+            what = "without keys, only this machine may send requests, and only from the service's own pages"
             return RequestError(
-                403, f"{what}: make keys with maskedbandits key create, or list the page's origin in cors"
+                403, f"{what}: run maskedbandits key create, or add the page's origin to the setting cors"
             )
-        what = f"a key with the role {role} is needed, and there is none here, or it is revoked"
+        what = f"a valid key with the role {role} is required"
         return RequestError(401, f"{what}: send Authorization: Bearer KEY", [(b"www-authenticate", b"Bearer")])
 
     def charge(self, caller: Caller, cost: int) -> None:
@@ -244,7 +244,7 @@ class AccessControl:
         """Return the response to a preflight request, which carries no key yet."""
         if b"*" in self._origins or origin in self._origins:
             return Response(204, b"", PREFLIGHT_HEADERS)
-        raise RequestError(403, "pages of this origin may not ask: list it in the setting cors")
+        raise RequestError(403, "pages of this origin are not allowed: add it to the setting cors")
 
 
 def refuse_duplicates(scope: Scope, headers: dict[bytes, bytes]) -> None:
@@ -258,7 +258,7 @@ def refuse_duplicates(scope: Scope, headers: dict[bytes, bytes]) -> None:
 def _check_http_version(scope: Scope) -> None:
     """Refuse a request without a Host header, unless it is of HTTP/1.0 (RFC 9112, section 3.2)."""
     if scope["http_version"] != "1.0":
-        raise RequestError(400, "the request has no Host header: send one, or ask by HTTP/1.0")
+        raise RequestError(400, "the request has no Host header: send one")
 
 
 def _refuse_for(seconds: float, what: str) -> None:

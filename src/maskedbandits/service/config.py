@@ -88,10 +88,10 @@ class StoredConfig(Struct, frozen=True):
     def check(self, open_arms: int, arms: int) -> None:
         """Check everything; ``arms`` counts retired ones, which the policy still has."""
         if arms > MAX_ARMS:
-            raise UserError(f"an experiment has at most {MAX_ARMS} arms, retired ones too: create another")
+            raise UserError(f"an experiment has at most {MAX_ARMS} arms, retired ones included: create another")
         if arms * self.policies > MAX_ARMS:
             most = MAX_ARMS // self.policies
-            raise UserError(f"with {self.policies - 1} groups an experiment has at most {most} arms, retired ones too")
+            raise UserError(f"with {self.policies - 1} groups an experiment has at most {most} arms with retired ones")
         check_times(self.report_after, self.expires_after)
         check_offered(self.policy)
         self._check_groups()
@@ -100,7 +100,7 @@ class StoredConfig(Struct, frozen=True):
         self._check_parameters(arms)
         mask = get_mask(self.epsilon_millionths)
         if mask.slope == 0.0:
-            raise UserError(f"epsilon = {self.epsilon}: it leaves nothing to learn; give a larger one")
+            raise UserError(f"epsilon = {self.epsilon}: too small to learn from reports; give a larger one")
         check_policy(self.policy, arms=arms, corruption=mask, **self.parameters)
         self.check_shares(open_arms)
 
@@ -108,14 +108,14 @@ class StoredConfig(Struct, frozen=True):
         """Check names and shares of groups."""
         if self.groups is None:
             if self.shares is not None:
-                raise UserError("shares are those of groups, and there are none: leave them out, or name groups")
+                raise UserError("shares require groups: leave out shares, or name groups")
             return
         check_groups(self.groups)
         if (
             self.shares is not None
             and check_parts_of_one("shares", self.shares, len(self.groups)).min() < MIN_GROUP_SHARE
         ):
-            raise UserError(f"shares: nobody learns of a group so small: give each at least {MIN_GROUP_SHARE}")
+            raise UserError(f"shares: a group is too small to learn about: give each at least {MIN_GROUP_SHARE}")
 
     def _check_parameters(self, arms: int) -> None:
         """Check the parameters of the policy, with errors in the terms of the service."""
@@ -127,11 +127,11 @@ class StoredConfig(Struct, frozen=True):
             if name not in kind.parameters:  # among them arms and corruption, which have fields of their own
                 raise UserError(f"{self.policy} has no parameter {name!r}{suggest_nearest(name, known)}")
             if name in NUMBERS_ONLY and given[name] is not None:
-                raise UserError(f"parameter {name!r} is for feedback of any size, and reports are bits: leave it out")
+                raise UserError(f"parameter {name!r} requires continuous feedback, and reports are bits: leave it out")
         if "window" in kind.parameters:
             plain = self.policy.removeprefix("sw-")
             most = min(MAX_WINDOW, MAX_SLOTS // self.policies)
-            wanted = f"how many of the last reports count, at most {most}; for no limit take policy = {plain!r}"
+            wanted = f"a number of reports, at most {most}; for no limit use policy = {plain!r}"
             _check_count("window", given.get("window"), most, wanted)
         if "width" in kind.parameters:
             most = max(1, MAX_SLOTS // (arms * self.policies))
@@ -177,7 +177,7 @@ def find_log_mismatch(row: ExperimentRow, arms: Sequence[ArmRow], policy: Policy
     if len(arms) < policy.arms:
         what = f"it has {len(arms)} arms, and its log {policy.arms}"
     elif (StoredConfig.decode(row.config).groups is not None) != isinstance(policy, Contextual):
-        what = "it and its log differ in groups"
+        what = "its groups differ from those of its log"
     else:
         return None
     return f"{row.name}: its configuration is damaged ({what}): restore another backup"
@@ -191,7 +191,7 @@ def _check_stored(row: ExperimentRow, arms: Sequence[ArmRow]) -> None:
     if row.status not in STATUSES or any(arm.status not in (OPEN, RETIRED) for arm in ordered):
         raise UserError("a status is unknown")
     if not (0 <= row.default_arm < len(ordered) and ordered[row.default_arm].status == OPEN):
-        raise UserError("its default arm is no open arm")
+        raise UserError("its default arm is not an open arm")
     check_int("created_hour", row.created_hour, 0, MAX_MINUTE // 60)
     check_int("forgotten", row.forgotten, 0, MAX_MINUTE)
     values = msgspec.to_builtins(config)
@@ -205,10 +205,10 @@ def check_limits(report_after: int, expires_after: int) -> None:
     """Check that devices accept the times: with others the moment of a report could reveal its content."""
     least, most = int(DEVICE_LIMITS.min_report_after), int(DEVICE_LIMITS.max_expiry)
     if report_after < least:
-        raise WrongValueError("report_after", report_after, f"at least {least} seconds: devices refuse less")
+        raise WrongValueError("report_after", report_after, f"at least {least} seconds: devices reject less")
     least = report_after + int(DEVICE_LIMITS.min_window)
     if not least <= expires_after <= most:
-        wanted = f"{least} to {most} seconds with report_after = {report_after}: devices refuse less and more"
+        wanted = f"{least} to {most} seconds with report_after = {report_after}: devices reject other values"
         raise WrongValueError("expires_after", expires_after, wanted)
 
 

@@ -62,7 +62,7 @@ class ArmTable:
             raise UserError(f"eligible_arms: no arm is called {unknown!r}{hint}")
         eligible = {self.index[name] for name in names} & set(self.open)
         if not eligible:
-            raise UserError("eligible_arms: all of them are retired; name one that is open")
+            raise UserError("eligible_arms: all of them are retired; name an open arm")
         return None if len(eligible) == len(self.open) else tuple(sorted(eligible))
 
     def is_open(self, arm: int) -> bool:

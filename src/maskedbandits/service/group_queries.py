@@ -65,7 +65,7 @@ def unpack_questions(texts: Sequence[bytes], sizes: Sequence[int]) -> UnpackedQu
     for head, rows in by_head.items():
         layout = _read_head(head, sizes)
         if layout is None or any(len(texts[row]) != layout.length for row in rows):
-            raise UserError("a question does not fit the groups of its experiment: restore a backup of the log")
+            raise UserError("a question does not match the groups of its experiment: restore a backup")
         raw = np.frombuffer(b"".join(texts[row] for row in rows), dtype=np.uint8).reshape(len(rows), -1)
         end = 1 + layout.parts * layout.arm_bytes
         arms = np.ascontiguousarray(raw[:, 1:end])

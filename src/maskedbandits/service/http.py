@@ -166,7 +166,7 @@ def _declared_length(scope: Scope) -> int:
 
 def too_long(max_bytes: int) -> RequestError:
     """Return the error for a long body. The rest of the body is not read, so the connection has to close."""
-    error = f"the body is longer than {max_bytes} bytes: send less at once"
+    error = f"the body is longer than {max_bytes} bytes: send less per request"
     return RequestError(413, error, [(b"connection", b"close")])
 
 

@@ -31,8 +31,8 @@ from maskedbandits.service.storage.models import Change, ExperimentRow, NewArmRo
 APPLY_TIMEOUT_S = 10.0  # for a durable change to be applied here
 CATCH_UP_TIMEOUT_S = 1.0  # after which a request is answered from what is known
 PAUSE_S = 0.005
-BEHIND = "the logs could not be read to their end just now, so that this experiment may be unknown here: ask again"
-QUARANTINED = "this experiment cannot be followed now: the log of the service says why, and it is tried again"
+BEHIND = "the logs could not be read to their end, so this experiment may be missing: send the request again"
+QUARANTINED = "this experiment cannot be read: see the log of the service, which tries again"
 
 
 class ExperimentRegistry:
@@ -109,7 +109,7 @@ class ExperimentRegistry:
         if experiment is None and not has_caught_up:
             raise retry_later(503, BEHIND)
         if experiment is None:
-            raise RequestError(404, "no experiment has this name: GET /v1/experiments lists them all")
+            raise RequestError(404, "no such experiment: GET /v1/experiments lists all")
         return experiment
 
     def is_quarantined(self, which: str | int) -> bool:
@@ -167,7 +167,7 @@ class ExperimentRegistry:
     async def add_arm(self, experiment: LiveExperiment, arm: NewArm) -> LiveExperiment:
         """Add an arm, which is explored from now on."""
         if arm.name in experiment.arms.index:
-            raise Conflict(f"an arm is, or was, called {arm.name!r}: give it a name that was never used here")
+            raise Conflict(f"the name {arm.name!r} is or was used by another arm: give a new name")
         stored = _to_store(arm)
         change = Change("arm", self.clock.hour(), name=stored.name, payload=stored.payload)
         return await self._apply_changes(experiment, change)
@@ -198,7 +198,7 @@ class ExperimentRegistry:
             if self.is_quarantined(row.id):
                 break
             await asyncio.sleep(PAUSE_S)
-        raise StoreUnavailable("it is written, but has not been read back yet: look again in a moment")
+        raise StoreUnavailable("the change is stored, but not readable yet: get the experiment again in a moment")
 
     # Reports and visitors
 

@@ -24,7 +24,7 @@ class DamagedError(UserError):
 
 @dataclass(frozen=True)
 class Claim:
-    """A state that the log is said to have at an event."""
+    """A claimed state of the log at an event."""
 
     source: str  # "snapshot", or the address of a service
     seq: int
@@ -59,9 +59,7 @@ def replay(
     claims = [*claims, *(Claim("snapshot", *each) for each in store.list_snapshots(row.id, get_kernel_key()))]
     state, reports, digests = _apply_log(store, row, claims, progress)
     if state.seq < row.seq:
-        raise DamagedError(
-            f"{row.name}: the log has a gap: after event {state.seq} comes none of {row.seq}; restore a backup"
-        )
+        raise DamagedError(f"{row.name}: the log ends at event {state.seq} of {row.seq}; restore a backup")
     if (fault := find_log_mismatch(row, store.list_arms(row.id), state.any_policy)) is not None:
         raise DamagedError(fault)
     reached = [claim for claim in claims if claim.seq in digests]

@@ -20,20 +20,20 @@ REPORT_STATUSES = {
     "accepted": ReportStatus(200),
     "duplicate": ReportStatus(200),
     "late": ReportStatus(410, "the token has expired, or its experiment is archived: drop the report"),
-    "forged": ReportStatus(400, "no key of this service has signed this token: drop the report"),
-    "foreign": ReportStatus(403, "the token is of another experiment than this one: drop the report"),
+    "forged": ReportStatus(400, "the token was not signed by this service: drop the report"),
+    "foreign": ReportStatus(403, "the token belongs to another experiment: drop the report"),
     "invalid": ReportStatus(  # with the same bit: another draw would cost privacy
         400,
-        "a report has a token and a bit of 0 or 1 (where there are groups, an answer of 0 or 1, or up to 2 G - "
-        "1 without signs), and may have an epsilon, a multiple of a millionth and not above the decision's: "
-        "send it again with a bit of 0 or 1 and the epsilon that it was masked with",
+        "a report needs a token and a bit of 0 or 1 (with groups, an answer of 0 or 1, or up to 2 G - 1 without "
+        "signs); its epsilon, if given, is a multiple of 0.000001, at most the decision's: correct the report and "
+        "send the same bit again",
     ),
     "limited": ReportStatus(
-        429, "too many reports with one token, of which only the first counts: send it again later", is_final=False
+        429, "too many reports with one token: send it again later; only the first counts", is_final=False
     ),
     "later": ReportStatus(
         503,
-        "this experiment cannot be followed now, as the log of the service says: send it again later",
+        "this experiment cannot be read now: send the report again later",
         is_final=False,
     ),
 }

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 EXPERIMENTS = "/v1/experiments"
 EXPERIMENT = f"{EXPERIMENTS}/{{name}}"
-STARTING = "the service is starting: ask again in a moment"
+STARTING = "the service is starting: send the request again in a moment"
 PROMETHEUS = (b"content-type", b"text/plain; version=0.0.4; charset=utf-8")
 
 
@@ -68,7 +68,7 @@ class AdminRoutes:
     async def ready(self, request: Request) -> Response:
         """Answer whether decisions and reports are accepted."""
         if not self.registry.is_ready:
-            raise retry_later(503, "the store cannot be reached: ask again in a moment")
+            raise retry_later(503, "the store is unreachable: send the request again in a moment")
         return json_response(200, {"status": "ready"})
 
     @routes.add(
@@ -164,7 +164,7 @@ class AdminRoutes:
         if name not in experiment.arms.index:
             raise RequestError(404, f"no arm is called {name!r}{suggest_nearest(name, experiment.arms.names[:20])}")
         if experiment.arms.index[name] not in experiment.arms.open:
-            raise RequestError(409, f"the arm {name!r} is retired already: nothing is to be done")
+            raise RequestError(409, f"the arm {name!r} is already retired")
         with _translate_conflicts():
             return json_response(200, describe_experiment(await self.registry.retire(experiment, name)))
 

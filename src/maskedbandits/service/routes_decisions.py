@@ -104,7 +104,7 @@ class DecisionRoutes:
         eligible = request.eligible_arms
         among = None if eligible is None else experiment.arms.find_eligible(eligible, may_read)
         if request.visitor is not None and n is not None and n > 1:
-            raise UserError("a visitor is shown one arm: leave out n, or visitor")
+            raise UserError("n and visitor exclude each other: leave out one of them")
         charge(n or 1)
         if experiment.status != "running":
             replies = [self._reply_while_paused(experiment, among)] * (n or 1)
@@ -126,9 +126,7 @@ class DecisionRoutes:
         """Refuse more decisions than fit in one reply."""
         most = self._get_replies(experiment).max_decisions
         if most < MAX_DECISIONS and (n or 1) > most:
-            raise RequestError(
-                400, f"n = {n or 1}: payloads are so long here that {most} fit in one answer: ask more often"
-            )
+            raise RequestError(400, f"n = {n or 1}: with payloads this long, at most {most} decisions fit in one reply")
 
     async def _decide_many(self, experiment: LiveExperiment, n: int, among: tuple[int, ...] | None) -> list[Reply]:
         replies: list[Reply] = []
@@ -204,7 +202,7 @@ class DecisionRoutes:
     def _reply_while_paused(self, experiment: LiveExperiment, among: Sequence[int] | None) -> Reply:
         """Reply with the default arm, or the first eligible one; no report is accepted."""
         if experiment.status == "archived":
-            raise RequestError(410, "the experiment is archived: nothing is decided here any more")
+            raise RequestError(410, "the experiment is archived: it makes no more decisions")
         arm = experiment.row.default_arm
         if among is not None and arm not in among:
             arm = among[0]

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from maskedbandits.service.registry import ExperimentRegistry
     from maskedbandits.service.server.metrics import Metrics
 
-NO_REPORT = "a report has a token and a bit (where there are groups, an answer): send both, or several as reports"
+NO_REPORT = "a report needs a token and a bit (with groups, an answer): send both, or a list as reports"
 QUARANTINE_RETRY_S = 60.0
 REPLIES = {  # encoded once
     name: msgspec.Raw(msgspec.json.encode(ReportAnswer(name, status.error or UNSET)))
@@ -110,7 +110,7 @@ class ReportRoutes:
                 raise retry_later(REPORT_STATUSES[status].code, REPORT_STATUSES[status].error, seconds)
             return RESPONSES[status]
         if any(each is not None for each in (content.token, content.bit, content.epsilon, content.answer)):
-            raise UserError("a body has one report or a list of reports, not both: leave out one of them")
+            raise UserError("send one report or a list of reports, not both")
         request.charge(len(content.reports))
         results = await self._process(content.reports, only, request)
         replies: list[Any] = [REPLIES[status] for status, _ in results]

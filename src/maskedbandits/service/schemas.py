@@ -391,7 +391,7 @@ WITHOUT_TOKEN = ReportRequest("", INVALID_BIT)  # in place of a report without a
 
 
 def to_millionths(name: str, epsilon: float) -> int:
-    """Return an epsilon in millionths, or refuse one that is no whole number of them: tokens carry no other."""
+    """Return an epsilon in millionths. Refuse any other epsilon, because tokens cannot carry it."""
     rounded = round(check_number(name, epsilon, 0, MAX_EPSILON, above=True) * MILLION)
     if rounded / MILLION != epsilon:  # both sides are the float that is nearest to the same decimal
         raise WrongValueError(name, epsilon, "a multiple of one millionth")
@@ -406,10 +406,10 @@ def check_experiment(config: ExperimentConfig) -> None:
         check_arm(arm)
     if len(set(names)) < len(names):
         twice = Counter(names).most_common(1)[0][0]
-        raise UserError(f"two arms are called {twice!r}: give each a name of its own")
+        raise UserError(f"two arms are called {twice!r}: give them different names")
     if config.default_arm is not None and config.default_arm not in names:
         some = suggest_nearest(config.default_arm, names[:20])  # comparing thousands of names would take long
-        raise UserError(f"default_arm = {config.default_arm!r} is none of the arms{some}")
+        raise UserError(f"default_arm = {config.default_arm!r} is not one of the arms{some}")
     check_times(config.report_after, config.expires_after)
 
 
@@ -421,7 +421,7 @@ def check_groups(groups: list[str]) -> None:
         check_line("groups", name)
     if len(set(groups)) < len(groups):
         twice = Counter(groups).most_common(1)[0][0]
-        raise UserError(f"two groups are called {twice!r}: give each a name of its own")
+        raise UserError(f"two groups are called {twice!r}: give them different names")
 
 
 def check_arm(arm: NewArm) -> None:

@@ -38,7 +38,7 @@ CHECK = "secret_check"  # the store holds a digest of the secret under this name
 MIN_SECRET_LENGTH = 32  # characters
 NONCE_BYTES, BLOCK_BYTES = 16, 32
 GROUP_AND_OTHERS = stat.S_IRWXG | stat.S_IRWXO
-START_OVER = "maskedbandits key rotate --keep 0, which refuses all open tokens"
+START_OVER = "maskedbandits key rotate --keep 0, which invalidates all open tokens"
 LAST_PLAIN_VERSION = 2  # of the tables: up to it they held signing keys and ids as they are
 IDS_AT_ONCE = 5_000
 
@@ -96,9 +96,7 @@ def load_secret(store: Store, environment: Mapping[str, str] | None = None) -> b
     if known is None:
         known = store.set_default_meta(CHECK, check)
     if known != check:
-        raise UserError(
-            f"{where}: not the secret of {store.name}: give the one it was started with, or run {START_OVER}"
-        )
+        raise UserError(f"{where}: not the secret of {store.name}: give the original one, or run {START_OVER}")
     return secret
 
 
@@ -114,10 +112,10 @@ def _read_secret(default: Path, variables: Mapping[str, str], *, create: bool) -
             _check_permissions(path, stream.fileno())
             return _check_length(stream.read(), str(path)), str(path)
     except FileNotFoundError:
-        lost = f"{path}: no such key file, and the store was started with one"
-        raise UserError(f"{lost}: put it back, set {VARIABLE}, or run {START_OVER}") from None
+        lost = f"{path}: no such key file, but the store was created with one"
+        raise UserError(f"{lost}: restore it, set {VARIABLE}, or run {START_OVER}") from None
     except UnicodeDecodeError:
-        raise UserError(f"{path}: not a key file: put the right one back, or set {VARIABLE}") from None
+        raise UserError(f"{path}: not a key file: restore the right one, or set {VARIABLE}") from None
     except OSError as error:
         raise UserError(f"{path}: {error.strerror}: check the path and its permissions, or set {VARIABLE}") from None
 
@@ -148,7 +146,7 @@ def _check_length(text: str, where: str) -> bytes:
     secret = text.strip()
     if len(secret) < MIN_SECRET_LENGTH:
         raise UserError(
-            f"{where}: a secret has at least {MIN_SECRET_LENGTH} letters: make one with openssl rand -hex 32"
+            f"{where}: a secret needs at least {MIN_SECRET_LENGTH} characters: create one with openssl rand -hex 32"
         )
     return secret.encode()
 

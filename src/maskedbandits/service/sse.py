@@ -22,7 +22,7 @@ SEND_TIMEOUT_S = 10.0  # after which a reader who does not read is dropped
 CLOSE_TIMEOUT_S = 1.0  # for the end of a stream when the service stops
 STILL_HERE = b": still here\n\n"  # a comment, because proxies close silent connections
 ABORT = "maskedbandits.abort"  # an extension of our connections beyond ASGI: to close without a last message
-FULL = f"there are {MAX_STREAMS} streams already: close a dashboard that nobody looks at, or ask again in a moment"
+FULL = f"too many streams, {MAX_STREAMS}: close an unused dashboard, or try again in a moment"
 HEADERS: tuple[Header, ...] = (
     (b"content-type", b"text/event-stream"),
     (b"cache-control", b"no-store"),

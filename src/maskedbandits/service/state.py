@@ -36,16 +36,16 @@ if TYPE_CHECKING:
     from maskedbandits.service.storage.models import EventRow
 
 # Why a policy is not offered: the first reason that holds.
-DRAWS_RANDOM_NUMBERS = "it draws lots when it observes, so that no log could repeat it"
+DRAWS_RANDOM_NUMBERS = "it draws random numbers when it learns, so a log cannot reproduce it"
 REFUSED = {
-    "exp3s": "it weighs reports by their probability when they arrive, which is another when they are late",
-    "rexp3": "it weighs reports by their probability when they arrive, which is another when they are late",
+    "exp3s": "it weights reports by probabilities that change before late reports arrive",
+    "rexp3": "it weights reports by probabilities that change before late reports arrive",
     "adswitch": DRAWS_RANDOM_NUMBERS,
-    "ldp-ucb-l": "it is shown rewards as they are",
-    "dp-ucb": "it is shown rewards as they are",
-    "oracle": "it must be told what nobody knows",
-    "ldp-ucb-b": "it is ucb-cf under an old name: give that",
-    "uniform": "it learns nothing: give the arms a floor a little below 1/K under another policy",
+    "ldp-ucb-l": "it requires unmasked rewards",
+    "dp-ucb": "it requires unmasked rewards",
+    "oracle": "it requires knowledge of the true means",
+    "ldp-ucb-b": "it is an old name of ucb-cf",
+    "uniform": "it does not learn: use another policy with a floor just below 1/K",
 }
 
 FORMAT = 4  # of a snapshot: this byte, epsilon in millionths, arms, reports held back, reports by arm, the policy
@@ -72,10 +72,10 @@ def explain_refusal(name: str) -> str:
     if name in REFUSED:
         return REFUSED[name]
     if "horizon" in kind.parameters and kind.parameters["horizon"].required:
-        return "it needs a horizon, and a service has none"
+        return "it requires a horizon, and a service has none"
     if kind.required or name.startswith("oracle-"):
         return REFUSED["oracle"]
-    return "" if kind.takes_masks and kind.sees_corruption else "it takes no reports with an epsilon of their own"
+    return "" if kind.takes_masks and kind.sees_corruption else "it does not support reports with a smaller epsilon"
 
 
 def check_offered(name: str) -> None:
@@ -83,7 +83,7 @@ def check_offered(name: str) -> None:
     if name not in KINDS:
         raise UserError(f"no policy is called {name!r}{suggest_nearest(name, list_offered())}")
     if reason := explain_refusal(name):
-        raise UserError(f"policy = {name!r} is not offered here: {reason}; take one of {', '.join(list_offered())}")
+        raise UserError(f"policy = {name!r} is not supported: {reason}; use one of {', '.join(list_offered())}")
 
 
 def build_policy(config: dict[str, Any], arms: int) -> Policy | Contextual:
@@ -147,7 +147,7 @@ class ExperimentState:
         return self._policy
 
     def _empty(self) -> UserError:
-        return UserError("the log is empty: an experiment's first event says how it was created")
+        return UserError("the log is empty: it must begin with the creation of the experiment")
 
     def apply_events(self, events: Sequence[EventRow]) -> None:
         """Apply the next events of the log, in order."""
@@ -167,7 +167,7 @@ class ExperimentState:
 
     def _check_seq(self, event: EventRow, offset: int) -> None:
         if event.seq != self.seq + offset + 1:
-            raise UserError(f"the log has a gap: after event {self.seq + offset} comes {event.seq}; restore a backup")
+            raise UserError(f"the log has a gap: {self.seq + offset} is followed by {event.seq}; restore a backup")
 
     def _apply_reports(self, events: Sequence[EventRow]) -> None:
         for offset, event in enumerate(events):
@@ -196,7 +196,7 @@ class ExperimentState:
     def _observe_answers(self, policy: Contextual, events: Sequence[EventRow]) -> None:
         questions = unpack_questions([event.question or b"" for event in events], policy.grouping.sizes)
         if questions.tables.max() >= policy.arms:
-            raise UserError("the log is damaged: a question has an arm that there was not; restore a backup")
+            raise UserError("the log is damaged: a question has an unknown arm; restore a backup")
         answers = np.array([event.bit for event in events], dtype=np.int64)
         policy.take_in(*questions, answers, [Fraction(event.epsilon or 0, MILLION) for event in events])
         self.reported[0] += len(events)

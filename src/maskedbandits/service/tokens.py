@@ -86,7 +86,7 @@ class Keyring:
 
     def __init__(self, keys: Mapping[int, bytes], current: int) -> None:
         if current not in keys:
-            raise UserError(f"no signing key has the number {current}: make one with maskedbandits key rotate")
+            raise UserError(f"no signing key has the number {current}: create one with maskedbandits key rotate")
         self._keys = dict(keys)
         self.current = current
         self._secret = self._keys[current]

@@ -269,18 +269,18 @@ def check_provable(problem: Problem) -> None:
     """Refuse problems that the proofs do not cover: logs, and feedback with noise."""
     if isinstance(problem, Log):
         raise UserError(
-            "bounds are proved for problems of which every step is played, not for a log: ask for problem.as_played(), "
-            "whose steps are the plays that are expected"
+            "bounds are proved for problems whose steps are all played, not for a log: use problem.as_played(), whose "
+            "steps are the expected plays"
         )
     if problem.is_noisy:
-        raise UserError("bounds are known for feedback in [0, 1]: ask for a problem with a RandomizedResponse")
+        raise UserError("bounds require feedback in [0, 1]: give a problem with a RandomizedResponse")
 
 
 def list_suboptimal(problem: Problem) -> Pairs:
     """Return the pairs of segments and suboptimal arms of a problem."""
     check_provable(problem)
     if problem.liars > 0.0:
-        raise UserError(f"liars = {problem.liars:g}: bounds hold for honest reports; ask for a problem without liars")
+        raise UserError(f"liars = {problem.liars:g}: bounds require honest reports; give a problem without liars")
     gaps = problem.gaps
     segment, arm = np.nonzero(gaps > 0.0)
     best = problem.best[segment]
@@ -373,5 +373,5 @@ def _check_window(problem: Problem, window: int) -> int:
     """Check and return a window."""
     window = check_int("window", window, 1, LARGEST)
     if window < problem.arms:
-        raise UserError(f"window must hold a pull of each arm: take at least {problem.arms}, got {window}")
+        raise UserError(f"window = {window} is smaller than the number of arms: give at least {problem.arms}")
     return window

@@ -163,5 +163,5 @@ def _check_lengths(problem: Problem, needed: FloatArray) -> None:
     if short.size:
         raise UserError(
             f"segment {short[0] + 1} has {problem.lengths[short[0]]:,} steps, too few for the proof: it needs "
-            f"{needed[short[0]]:,.0f}; look oftener (exploration, prior_changes), or play for longer"
+            f"{needed[short[0]]:,.0f}; raise exploration or prior_changes, or the horizon"
         )

@@ -81,7 +81,7 @@ def minimax_lower_bound(horizon: int, segments: int, arms: int, slope: float = 1
     steps, least = horizon // segments, math.ceil(3.0 * (arms - 1) * max(1.0, 0.25 / slope**2))
     if steps < least:
         raise UserError(
-            f"{segments} segments in {horizon} steps are too short for the proof: give at least {least} steps to each"
+            f"{segments} segments in {horizon} steps are too short for the proof: give each at least {least} steps"
         )
     return segments * math.sqrt((arms - 1) * steps) / (61.0 * slope)
 

@@ -48,14 +48,14 @@ def corollary_1(horizon: int, changes: int, p00: ArrayLike, p11: ArrayLike, arms
     horizon, changes = check_times(horizon, changes)
     first, second = np.broadcast_arrays(np.asarray(p00, dtype=np.float64), np.asarray(p11, dtype=np.float64))
     if first.ndim == 0 and arms is None:
-        raise UserError("one p00 and one p11 do not tell how many arms share them: give arms=...")
+        raise UserError("a single p00 and p11 require the number of arms: give arms=")
     count = first.size if arms is None else check_int("arms", arms)
     if first.ndim > 1 or first.size not in (1, count):
-        raise UserError(f"p00 and p11 must be one number, or one for each of {count} arms; got {first.shape}")
+        raise UserError(f"p00 and p11 have shape {first.shape}: give one number, or one for each of {count} arms")
     slope = np.broadcast_to(first + second - 1.0, (count,))
     valid = (first >= 0.0) & (first <= 1.0) & (second >= 0.0) & (second <= 1.0)
     if not (valid.all() and slope.all()):
-        raise UserError("p00 and p11 must lie in [0, 1] and not sum to 1, where feedback tells nothing")
+        raise UserError("p00 and p11 must be in [0, 1] and not add up to 1, where feedback has no information")
     terms = 0.5 * math.log(horizon / changes) / slope**2
     return float(count * math.sqrt(changes * horizon) + changes * (terms.sum() - terms.min()))
 

@@ -125,12 +125,14 @@ def variation_window(horizon: int, arms: int, variation: float, slope: ArrayLike
     horizon, arms = check_int("horizon", horizon, 1, LARGEST), check_int("arms", arms)
     variation, c = check_number("variation", variation, 0.0), check_number("c", c, 0.0)
     if arms > horizon:
-        raise UserError(f"arms must be at most the horizon {horizon}, got {arms}: not every arm could be tried")
+        raise UserError(f"arms = {arms} is more than the horizon, {horizon}: not every arm could be tried")
     slopes = np.asarray(slope, dtype=np.float64)
     if slopes.ndim > 1 or slopes.size not in (1, arms):
-        raise UserError(f"slope must be one number, or one for each of {arms} arms; got shape {slopes.shape}")
+        raise UserError(f"slope has shape {slopes.shape}: give one number, or one for each of {arms} arms")
     if not np.all((np.abs(slopes) > 0.0) & (np.abs(slopes) <= 1.0)):
-        raise UserError(f"slope must lie in [-1, 1] and not be 0, where feedback tells nothing; got {slopes.tolist()}")
+        raise UserError(
+            f"slope = {slopes.tolist()}: give numbers in [-1, 1] except 0, where feedback has no information"
+        )
     hardness = float(np.broadcast_to(slopes**-2.0, (arms,)).sum())  # K / s^2
     longest = math.sqrt(0.5 * float(exploration(horizon, c)) * hardness) * horizon
     if longest >= variation * horizon**1.5:  # the minimiser is the horizon or beyond, also where V = 0
@@ -148,5 +150,5 @@ def check_times(horizon: int, changes: int) -> tuple[int, int]:
     """Check and return the numbers of steps and of segments."""
     horizon, changes = check_int("horizon", horizon, 1, LARGEST), check_int("changes", changes)
     if changes > horizon:
-        raise UserError(f"changes must be at most the horizon {horizon}, got {changes}: it counts segments")
+        raise UserError(f"changes = {changes} is more than the horizon, {horizon}: it counts segments")
     return horizon, changes

@@ -149,7 +149,7 @@ def test_backup_replaces_only_backups(backup_file: Path) -> None:
     notes.write_text("mine")
     with open_store(f"sqlite:///{source}") as store:
         for path in (source, notes):
-            with refused(str(path), "no backup: give another name"):
+            with refused(str(path), "not a backup: give another name"):
                 backup(store, path)
         with pytest.raises(OSError, match="No such file") as caught:
             backup(store, backup_file.with_name("missing") / "backup")
@@ -162,7 +162,7 @@ def test_restore_needs_empty_store(backup_file: Path, any_store: Store, any_url:
     any_store.set_meta("a note", "does not matter")
     restore(backup_file, any_url)
     before = read_content(any_store)
-    with refused("it is not empty: restore into a new store"):
+    with refused("not empty: restore into a new store"):
         restore(backup_file, any_url)
     assert read_content(any_store) == before
 
@@ -175,7 +175,7 @@ def test_any_row_prevents_restore(backup_file: Path, tmp_path: Path, table: str)
         for other in schema.TABLES:
             if other not in ("meta", table):
                 connection.execute(f"DELETE FROM {other}")  # noqa: S608 - our own names
-    with refused("it is not empty"):
+    with refused("not empty"):
         restore(backup_file, url)
 
 

@@ -86,9 +86,9 @@ def test_upgrade_verb_reports_versions() -> None:
 
 
 def test_backup_verbs_reject_mistakes_in_one_line() -> None:
-    refused(call("backup", "b"), "bandits.db: there is no such file")
+    refused(call("backup", "b"), "bandits.db: no such file")
     refused(call("backup", "b", "--storage", "nonsense"), "storage: give a URL such as sqlite:///bandits.db")
-    refused(call("restore", "missing"), "missing: there is no such file")
+    refused(call("restore", "missing"), "missing: no such file")
     refused(call("upgrade", "--storage", "postgresql://u:hunter2@127.0.0.1:1/d"), "refused", FAILED)
     assert "hunter2" not in call("upgrade", "--storage", "postgresql://u:hunter2@127.0.0.1:1/d").output
     open_store("sqlite:///bandits.db", create=True).close()

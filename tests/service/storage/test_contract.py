@@ -63,9 +63,9 @@ class TestContract:
     def test_invalid_experiments_are_rejected(self, store: Store) -> None:
         with refused("give at least one"):
             store.create_experiment("a", CONFIG, [], 0, HOUR)
-        with refused("each with a name of its own"):
+        with refused("all with different names"):
             store.create_experiment("a", CONFIG, [ARMS[0], ARMS[0]], 0, HOUR)
-        with refused("3 is none of its 3 arms"):
+        with refused("3 is not one of its 3 arms"):
             store.create_experiment("a", CONFIG, ARMS, 3, HOUR)
         for config in ("{", "NaN", '"\0"', "[" * 100_000):
             with refused("config", "give"):
@@ -282,7 +282,7 @@ class TestContract:
         store.set_meta("a", "1")
         store.set_meta("a", "2")
         assert store.read_meta("a") == "2"
-        with refused("which version"):
+        with refused("reserved for the version"):
             store.set_meta("schema", "7")
 
     @pytest.mark.parametrize("odd", ODD)

@@ -57,23 +57,23 @@ class TestChanges:
         store.change(experiment.id, Change("retire", HOUR, place=1))
         before = store.list_experiments(), store.list_arms(experiment.id), store.read_events(experiment.id, 0, 10)
         for change, words in [
-            (Change("arm", HOUR, name="blue"), "never used"),
+            (Change("arm", HOUR, name="blue"), "used by another arm"),
             (Change("arm", HOUR, name="new", payload="{"), "JSON"),
             (Change("arm", HOUR, name=""), "a text of 1 to 500 bytes"),
             (Change("arm", HOUR, name="x" * 501), "a text of 1 to 500 bytes"),
-            (Change("arm", HOUR, name="a\0b"), "without the character 0"),
-            (Change("arm", HOUR, name="\ud800"), "without halves of characters"),
+            (Change("arm", HOUR, name="a\0b"), "without NUL"),
+            (Change("arm", HOUR, name="\ud800"), "without lone surrogates"),
             (Change("retire", HOUR, place=0), "is the default arm"),
-            (Change("retire", HOUR, place=1), "no open arm at place 1"),
-            (Change("retire", HOUR, place=3), "no open arm at place 3"),
+            (Change("retire", HOUR, place=1), "no open arm 1"),
+            (Change("retire", HOUR, place=3), "no open arm 3"),
             (Change("config", HOUR, config="{", default_arm=0), "JSON"),
-            (Change("config", HOUR, config="{}", default_arm=1), "no open arm at place 1"),
+            (Change("config", HOUR, config="{}", default_arm=1), "no open arm 1"),
             (Change("status", HOUR, status="runing"), "did you mean 'running'?"),
             (Change("statuses", HOUR), "did you mean 'status'?"),
         ]:
             with refused(words):
                 store.change(experiment.id, change)
-        with refused("no experiment 9"):
+        with refused("no experiment has the number 9"):
             store.change(9, Change("status", HOUR, status="paused"))
         assert before == (
             store.list_experiments(),
@@ -122,6 +122,6 @@ class TestChanges:
             Change("config", HOUR, config="{}"),
             *(Change("status", HOUR, status=status) for status in ("running", "paused", "archived")),
         ]:
-            with refused("'headlines' is archived, which is for good", kind=Conflict):
+            with refused("'headlines' is archived, which is final", kind=Conflict):
                 store.change(experiment.id, change)
         assert store.list_experiments() == [row]

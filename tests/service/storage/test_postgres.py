@@ -120,7 +120,7 @@ def test_lost_tables_are_reported(place: str, postgres_server: Cluster) -> None:
         create_sample(store)
         schema = place.rpartition("%3D")[2]
         postgres_server.execute(f"ALTER SCHEMA {schema} RENAME TO away")
-        with refused("its tables are gone", kind=StoreUnavailable):
+        with refused("its tables are missing", kind=StoreUnavailable):
             store.append([report()])
         postgres_server.execute("SELECT pg_terminate_backend(%s, 60000)", backend(store))
         for _ in range(2):
@@ -333,14 +333,14 @@ def test_other_encoding_is_rejected(postgres_server: Cluster) -> None:
 def test_tables_of_other_programs_are_left_alone(place: str, postgres_server: Cluster, table: str) -> None:
     schema = place.rpartition("%3D")[2]
     postgres_server.execute(f"CREATE TABLE {schema}.{table}")
-    with refused("postgresql://", "another program" if table.startswith("meta") else "no tables of ours"):
+    with refused("postgresql://", "another program" if table.startswith("meta") else "no tables of maskedbandits"):
         open_store(place, create=True)
     assert postgres_server.execute("SELECT count(*) FROM pg_tables WHERE schemaname = %s", schema) == [(1,)]
 
 
 def test_user_without_rights_is_rejected(postgres_server: Cluster) -> None:
     postgres_server.execute("CREATE ROLE poor LOGIN")
-    with refused("permission denied", "the right to create in it"):
+    with refused("permission denied", "the right to create tables"):
         open_store(postgres_server.url().replace("postgres@", "poor@"), create=True)
 
 

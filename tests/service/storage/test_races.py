@@ -162,5 +162,5 @@ def test_fork_cannot_use_parents_store(any_url: str, any_store: Store, tmp_path:
     create_sample(any_store)
     with children.processes(1) as pool:
         said = pool.submit(children.fork_and_use, any_url).result(children.LONGEST)
-    assert "opened by another process: open it in this one, too" in said[0]
+    assert "opened by another process" in said[0]
     assert said[1] == "{1: 1}"

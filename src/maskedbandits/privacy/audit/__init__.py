@@ -12,9 +12,7 @@ try:
 except ModuleNotFoundError as _missing:
     if str(_missing.name).partition(".")[0] not in ("numpy", "scipy"):
         raise
-    raise UserError(
-        f"an audit needs {_missing.name}, which is not installed: pip install maskedbandits installs it"
-    ) from None
+    raise UserError(f"an audit requires {_missing.name}: pip install maskedbandits") from None
 
 __all__ = [
     "Findings",

@@ -105,9 +105,9 @@ def split_command(command: str) -> list[str]:
     try:
         words = shlex.split(command)
     except ValueError as error:
-        reject(f"{command!r} cannot be read: {error}", UserError)
+        reject(f"{command!r} cannot be parsed: {error}", UserError)
     if not words:
-        reject("nothing to start: give a program and its arguments", UserError)
+        reject("the command is empty: give a program and its arguments", UserError)
     return words
 
 
@@ -177,7 +177,7 @@ def wait_for_runs(runs: list[Run], timeout: float, progress: Callable[[float], N
             written = max(os.fstat(file.fileno()).st_size for file in (run.out, run.errors))
             if written > run.lines * (MAX_REPORT_LENGTH + 2) + MAX_STDERR_BYTES:
                 reject(
-                    f"the program writes on and on: it must write one line, of at most {MAX_REPORT_LENGTH} characters, "
+                    f"the program writes too much: it must write one line, of at most {MAX_REPORT_LENGTH} characters, "
                     "for each line that it reads"
                 )
         if ended == len(runs):
@@ -252,12 +252,12 @@ def strip_line_ends(answers: list[list[bytes]]) -> list[list[bytes]]:
 def check_report(number: int, report: bytes) -> None:
     """Reject a report that is too long, or not text."""
     if len(report) > MAX_REPORT_LENGTH:
-        reject(f"line {number:,} has {len(report):,} characters: a report may have {MAX_REPORT_LENGTH}")
+        reject(f"line {number:,} has {len(report):,} characters: write at most {MAX_REPORT_LENGTH} per report")
     if not report.isascii():
         try:
             report.decode()
         except UnicodeDecodeError:
-            reject(f"line {number:,} is not text in UTF-8: write reports as text")
+            reject(f"line {number:,} is not UTF-8: write reports as text")
 
 
 def describe_exit(run: Run) -> str:

@@ -197,9 +197,7 @@ def run_each(
                     signals.held = False
                 signals.raise_noted()
                 if seconds >= timeout:
-                    program.reject(
-                        f"a short start of the program has not ended after {timeout:g} s: give it more with --timeout"
-                    )
+                    program.reject(f"a short start of the program has not ended after {timeout:g} s: raise --timeout")
                 out, errors = (read_output(file) for file in (runs[0].out, runs[0].errors))
                 finished.append(FinishedStart(out, errors, code, seconds))
             progress((number + 1) / len(tasks))

@@ -338,7 +338,7 @@ def format_verdict(findings: Findings) -> str:
     if findings.outcome == "fixed seed":
         if findings.seeds is not None and findings.seeds.is_fixed:
             return "REFUTED: the seed is fixed, so anyone who has the program can undo the mask."
-        return "REFUTED: seeds come from a small range or the process number: who has the program can undo the mask."
+        return "REFUTED: seeds come from a small range or the process number: anyone can undo the mask."
     if findings.outcome == "side channel" and starts is not None:
         return f"REFUTED: {' and '.join(starts.leaks)} depends on the input."
     if findings.outcome == "other g":
@@ -363,7 +363,7 @@ def format_other_g(findings: Findings) -> str:
 def explain_noise(noise: NoiseFindings) -> str:
     """Return what follows from noise that is not as stated."""
     if noise.names is not None and noise.names.is_repeated:
-        return "whoever knows the name can undo the mask"
+        return "anyone who knows the name can undo the mask"
     if noise.uneven:
         return "reports are not all masked alike, each on its own"
     return "noise is dealt, not drawn, so some reports tell of others"

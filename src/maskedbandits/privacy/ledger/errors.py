@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager
 from ...errors import UserError, translate_errors
 
 LOCK_TIMEOUT_S = 10.0  # for another process to finish writing
-DAMAGED = "damaged, or not a ledger, so no report is made: restore it; a new one would forget what was spent"
+DAMAGED = "damaged, or not a ledger, so no report is made: restore it; a new file would lose the record of spending"
 REASONS = {
     sqlite3.SQLITE_FULL: "the disk is full, so no report is made: make room and try again",
     sqlite3.SQLITE_BUSY: f"another process has been writing for {LOCK_TIMEOUT_S:g} s, so no report is made: try again",

@@ -156,7 +156,9 @@ class Ledger:
                 self._pay(connection, spending, requested, judged, latest)
             elif entry.epsilon != requested:
                 before, now = as_text(Fraction(entry.epsilon)), as_text(Fraction(requested))
-                raise LedgerError(f"decision {name!r} is reserved at epsilon = {before}, not {now}: keep to the first")
+                raise LedgerError(
+                    f"decision {name!r} is reserved at epsilon = {before}, not {now}: use the first epsilon"
+                )
 
     def report(self, decision: DecisionName, value: float) -> Report:
         """Return the report of a reserved decision, drawn from the value at the first call and the same ever after.
@@ -393,7 +395,7 @@ class Ledger:
         with self._transaction() as connection:
             entry = storage.require_entry(connection, name)
             if entry.bit is None:
-                raise LedgerError(f"decision {name!r} has no report yet: nothing can have been received")
+                raise LedgerError(f"decision {name!r} has no report yet: call report() before settle()")
             storage.write_entry(connection, name, entry.epsilon, storage.FORGOTTEN)
 
     @property
@@ -469,7 +471,7 @@ class Ledger:
         requested = sum_epsilons(more) - sum_epsilons(counts)
         raise Overdraft(
             f"decision {name!r}: {as_sum(spent)} is spent, another {as_sum(requested)} makes {as_sum(total)}, above "
-            f"the cap of {self._terms.limit}: leave it unreported, or raise the cap"
+            f"the cap of {self._terms.limit}: skip this report, or raise the cap"
         )
 
     @contextlib.contextmanager
@@ -496,7 +498,7 @@ class Ledger:
     def _borrow_connection(self) -> Iterator[sqlite3.Connection]:
         """Lend the connection to one thread, if it still belongs to this process and this file."""
         if os.getpid() != self._process:  # check before the lock, which a fork may have copied locked
-            raise LedgerError(f"{self._name}: opened by another process: open it in this one, too")
+            raise LedgerError(f"{self._name}: opened by another process: open it again in this process")
         with self._lock, translate_ledger_errors(self._name):
             if self._closed:
                 raise LedgerError(f"{self._name}: closed: open it again")
@@ -509,10 +511,12 @@ class Ledger:
         """Return the file's terms. Refuse a file that is older than before, or was made for less."""
         terms = storage.read_terms(connection)
         if terms.writes < self._seen_writes:
-            raise LedgerError(f"{self._name}: older than it was, so no report is made: put the newest copy back")
+            raise LedgerError(
+                f"{self._name}: an older copy was restored, so no report is made: restore the newest copy"
+            )
         if self.cap > terms.cap or (self.delta, self._period) != (terms.delta, terms.period):
             raise TermsMismatch(
-                f"{self._name}: made for {terms}, not {self._terms}: keep to its own, or to a lower cap, or open it "
+                f"{self._name}: has {terms}, not {self._terms}: use its own terms or a lower cap, or open it "
                 "once with change=True",
                 terms.delta,
                 terms.period,

@@ -40,8 +40,8 @@ def parse_period(per: PeriodLike) -> int:
     seconds = _parse_seconds(per)
     if seconds is None or not 1 <= seconds <= MAX_PERIOD_S:
         raise UserError(
-            f"per = {str(per)!r:.60} is no period: give a time such as '30 days', a whole number of seconds, minutes, "
-            "hours, days or weeks, up to 100 years"
+            f"per = {str(per)!r:.60} is not a period: give a whole number of seconds, minutes, hours, days or weeks, "
+            "such as '30 days', up to 100 years"
         )
     return seconds
 
@@ -67,7 +67,9 @@ def combine_clocks(at: int, elsewhere: float | None, period: int) -> tuple[int, 
     if elsewhere is None or period == FOR_EVER:
         return at, at
     if not isinstance(elsewhere, (int, float)) or not 0 <= elsewhere <= at + MAX_AHEAD_S:
-        raise LedgerError("elsewhere is no time in seconds since 1970, or more than a year ahead: no report is made")
+        raise LedgerError(
+            "elsewhere is not a time in seconds since 1970, or is more than a year ahead: no report is made"
+        )
     other = math.floor(elsewhere)
     return min(at, other), max(at, other)
 

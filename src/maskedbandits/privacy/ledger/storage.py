@@ -85,7 +85,7 @@ def check_decision_name(decision: DecisionName) -> str:
             if number.bit_length() < 64:
                 return str(number)
     raise UserError(
-        f"a decision needs another name: 1 to {MAX_NAME_LENGTH} printable characters, or a number of 64 bits"
+        f"invalid name of a decision: give 1 to {MAX_NAME_LENGTH} printable characters, or a whole number of 64 bits"
     )
 
 
@@ -139,18 +139,22 @@ def require_entry(connection: sqlite3.Connection, name: str) -> LedgerEntry:
 def stored_bit(entry: LedgerEntry) -> int:
     """Return the bit of an entry whose report is drawn."""
     if entry.bit is not None and entry.bit >= FIRST_ANSWER_CODE:
-        raise LedgerError(f"decision {entry.decision!r} was answered with one of several answers, not with a bit")
+        raise LedgerError(
+            f"decision {entry.decision!r} has an answer of one of several, not a bit: call answer() for it"
+        )
     if entry.bit not in (0, 1):
-        raise LedgerError(f"decision {entry.decision!r} is settled: its report was received and is forgotten")
+        raise LedgerError(f"decision {entry.decision!r} is settled: its report was received and deleted")
     return entry.bit
 
 
 def stored_answer(entry: LedgerEntry, answers: int) -> int:
     """Return the answer of an entry whose answer is drawn."""
     if entry.bit == FORGOTTEN:
-        raise LedgerError(f"decision {entry.decision!r} is settled: its report was received and is forgotten")
+        raise LedgerError(f"decision {entry.decision!r} is settled: its report was received and deleted")
     if entry.bit is None or not FIRST_ANSWER_CODE <= entry.bit < FIRST_ANSWER_CODE + answers:
-        raise LedgerError(f"decision {entry.decision!r} was not answered with one of {answers} answers before")
+        raise LedgerError(
+            f"decision {entry.decision!r} has no report of one of {answers} answers: retry the first report unchanged"
+        )
     return entry.bit - FIRST_ANSWER_CODE
 
 
@@ -333,10 +337,7 @@ def _verify_file(connection: sqlite3.Connection, path: Path) -> None:
     connection.execute("BEGIN")  # one snapshot, even while others write
     application, version = _read_pragma(connection, "application_id"), _read_pragma(connection, "user_version")
     if application == APPLICATION_ID and version != FORMAT_VERSION:
-        raise LedgerError(
-            f"{path}: written in format {version}, this maskedbandits reads {FORMAT_VERSION}: "
-            "use the version that wrote it"
-        )
+        raise LedgerError(f"{path}: format {version} instead of {FORMAT_VERSION}: use the version that wrote it")
     tables = dict(connection.execute("SELECT name, sql FROM sqlite_master"))
     if (application, journal, _read_pragma(connection, "integrity_check"), tables) != (
         APPLICATION_ID,

@@ -29,12 +29,12 @@ MIN_OVERDUE = 20  # decisions
 MIN_LATEST = 100  # decisions that shares are of
 NEARLY_ALL = 0.99
 # Without a count: a page announces a text again whenever it changes.
-SILENT = "No report has arrived for a while, though some are due: check whether devices can report."
+SILENT = "No report was received for a while, although some are due. Check that devices can send reports."
 MIN_HELD_BACK = 10  # reports
 HELD_BACK_WINDOW_S = 3600.0
 HELD = (
-    "Reports of the last hour were held back by the source limit: look for a burst of lies, or raise the limit if many "
-    "honest people share an address block, key or second."
+    "The source limit held back reports in the last hour. Check for a burst of lies, or raise the limit if many honest "
+    "people share an address block, key or second."
 )
 MAX_NAMED = 3  # suspects of an experiment with groups, which may have thousands
 
@@ -96,8 +96,8 @@ def find_stuck(rows: Sequence[Mapping[str, Any]], latest: int) -> tuple[str, str
 
 def _format_suspect(row: Mapping[str, Any]) -> str:
     return (
-        f"Reports for {row['name']!r} contradict the declared ε. Devices may be lying or misconfigured: do not trust "
-        "its estimate."
+        f"Reports for {row['name']!r} contradict the declared ε. Devices may be lying or misconfigured. "
+        "Do not trust its estimate."
     )
 
 
@@ -105,13 +105,13 @@ def _format_group_suspects(suspects: Sequence[tuple[str, str]]) -> str:
     named = ", ".join(f"{arm!r} in {group!r}" for group, arm in suspects[:MAX_NAMED])
     more = f" and {len(suspects) - MAX_NAMED:,} more" if len(suspects) > MAX_NAMED else ""
     return (
-        f"Answers for {named}{more} contradict the declared ε. Devices may be lying or misconfigured, or the shares of "
-        "groups may be wrong: do not trust these estimates."
+        f"Answers for {named}{more} contradict the declared ε. Devices may be lying or misconfigured, or groups may "
+        "have other shares than assumed. Do not trust these estimates."
     )
 
 
 def _format_stuck(taking: str, better: str) -> str:
     return (
-        f"Nearly all decisions are for {taking!r}, though the interval of {better!r} lies above its own: check whether "
-        "requests limit the eligible arms, or the holdout is very large."
+        f"Nearly all decisions show {taking!r}, although the interval of {better!r} is higher. Check whether requests "
+        "limit eligible_arms, or the holdout is too large."
     )

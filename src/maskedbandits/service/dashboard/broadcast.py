@@ -36,10 +36,8 @@ MAX_IDLE_EXPERIMENTS, MAX_IDLE_ARMS = 100, 1000  # experiments refreshed without
 REST_RATIO = 9.0  # seconds of rest for each second of work
 KEEPALIVE_S = 15.0
 MAX_STREAM_S = 300.0  # a page then connects again, and gets the history
-STORE_MESSAGE = "The store cannot be reached: these numbers are of a moment ago, and reports are not taken."
-QUARANTINE_MESSAGE = (
-    "This experiment cannot be followed now, and is tried again every minute: the log of the service says why."
-)
+STORE_MESSAGE = "The store is unreachable. These numbers are not current, and reports are not accepted."
+QUARANTINE_MESSAGE = "This experiment cannot be read. The service tries again every minute. See its log for the cause."
 
 
 class ExperimentFeed:
@@ -284,4 +282,4 @@ async def _log_failure(refreshing: Coroutine[Any, Any, object]) -> None:
     try:
         await refreshing
     except Exception as error:
-        logging.fault("an experiment could not be looked at", error)
+        logging.fault("an experiment could not be viewed", error)

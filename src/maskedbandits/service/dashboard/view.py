@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 MAX_ARMS = 28  # that are shown: seven colours times four dashes make as many lines
 MAX_GROUPS = 28  # that are shown
-NOTHING_YET = "No reports yet."
+NOTHING_YET = "No reports received yet."
 
 
 def build_rows(
@@ -113,8 +113,8 @@ def describe_leader(rows: Sequence[Mapping[str, Any]]) -> str:
     if len(rows) == 1:
         return f"The only open arm is {best['name']!r}, {format_estimate(best)}."
     if is_clear:
-        return f"Ahead is {best['name']!r}, {format_estimate(best)}: its interval lies above all others.{share}"
-    return f"No arm is clearly ahead; the highest estimate has {best['name']!r}, {format_estimate(best)}.{share}"
+        return f"Leading: {best['name']!r}, {format_estimate(best)}. Its interval lies above all others.{share}"
+    return f"Leading: {best['name']!r}, {format_estimate(best)}. Not conclusive yet.{share}"
 
 
 def find_leader(rows: Sequence[Mapping[str, Any]]) -> tuple[Mapping[str, Any] | None, bool]:
@@ -196,20 +196,17 @@ def describe_group_leader(groups: Sequence[Mapping[str, Any]], reports: int) -> 
     """Return the best arm of the largest group with a clear leader, and how many groups have one."""
     estimated = sorted((group for group in groups if group["best"] is not None), key=lambda group: -group["share"])
     if not estimated:
-        return "No group differs from the others yet." if reports else NOTHING_YET
+        return "No estimates by group yet." if reports else NOTHING_YET
     if len(groups[0]["arms"]) == 1:
         return f"The only open arm is {groups[0]['arms'][0]['name']!r}."
     clear = [group for group in estimated if group["clear"]]
     group = (clear or estimated)[0]
     name, arm, estimate = group["name"], group["best"]["name"], format_estimate(group["best"])
     if not clear:
-        return (
-            f"None of the {len(groups)} groups has a clear best arm yet; for {name!r} people the highest estimate has "
-            f"{arm!r}, {estimate}."
-        )
+        return f"None of the {len(groups)} groups has a clear best arm yet. Leading for {name!r}: {arm!r}, {estimate}."
     have = "has" if len(clear) == 1 else "have"
-    count = f"of the {len(groups)} groups {len(clear)} {have} a clear best arm"
-    return f"{name!r} people like {arm!r} best, {estimate}; {count}."
+    count = f"Of {len(groups)} groups, {len(clear)} {have} a clear best arm."
+    return f"Best for {name!r}: {arm!r}, {estimate}. {count}"
 
 
 @lru_cache(maxsize=1024)
@@ -222,18 +219,18 @@ def explain_answers(epsilon: int, answers: int) -> str:
 
 def _describe_shares(given: Sequence[float] | None, answers: str) -> str:
     if given is not None:
-        return "Shares of groups are as they were given."
+        return "Shares of groups are the configured ones."
     if answers == BIT:
-        return "Groups count as equally large: no shares were given, and masked bits do not reveal them."
+        return "Groups are assumed to be equally large: no shares are configured, and masked bits do not reveal them."
     return "Shares of groups are estimated from the answers."
 
 
 def _describe_pooling(chance: float) -> str:
     if chance == 0.0:
-        return "Each group has choices of its own."
+        return "Each group has its own policy."
     return (
-        f"The next question asks all groups as one with a chance of {100 * chance:.0f} %: single groups learn nothing "
-        "of it. As soon as they are seen to differ, each has choices of its own for good."
+        f"The next question treats all groups as one with a probability of {100 * chance:.0f} %. Once groups are seen "
+        "to differ, each has its own policy permanently."
     )
 
 

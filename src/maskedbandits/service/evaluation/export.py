@@ -67,7 +67,7 @@ COLUMNS = {
 READ_COLUMNS = [name for name in COLUMNS if name in EventRow._fields and name != "question"]
 FORMATS = (".csv", ".jsonl", ".parquet")
 ROWS_PER_GROUP = 10_000  # of a Parquet file
-EXPECTED = "give a file that maskedbandits export has made"
+EXPECTED = "give a file written by maskedbandits export"
 MAX_FIELD_CHARS = 1 << 27  # a detail names all arms
 
 ExportRow = dict[str, Any]
@@ -76,7 +76,7 @@ ExportRow = dict[str, Any]
 def get_format(file: Path) -> str:
     """Return the format that the name of a file says."""
     if file.suffix not in FORMATS:
-        raise UserError(f"{file}: its name must say the format: end it in .csv, .jsonl or .parquet")
+        raise UserError(f"{file}: unknown format: use a name that ends in .csv, .jsonl or .parquet")
     if file.suffix == ".parquet":
         extras.require("a Parquet file", extras.PARQUET, "parquet")
     return file.suffix
@@ -103,9 +103,7 @@ def to_rows(events: Iterable[EventRow]) -> Iterator[ExportRow]:
                 names.append(detail["name"])
             detail.pop("payload", None)
         except DAMAGE:
-            raise UserError(
-                f"event {event.seq} is damaged, and does not say what it changes: restore a backup"
-            ) from None
+            raise UserError(f"event {event.seq} is damaged: restore a backup") from None
         computed = {
             "name": None if event.arm is None else names[event.arm],
             "detail": json.dumps(detail, ensure_ascii=False) if detail else None,
@@ -130,10 +128,10 @@ def _build_grouping(config: dict[str, Any], arms: int) -> Grouping | None:
 def _format_question(question: bytes, grouping: Grouping | None) -> str:
     """Return a question in JSON, with the indexes of arms."""
     if grouping is None:
-        raise UserError("the log has a question, and its experiment no groups: restore a backup")
+        raise UserError("the log has a question, but its experiment has no groups: restore a backup")
     levels, tables, signs = unpack_questions([question], grouping.sizes)
     part = grouping.parts[levels[0]]
-    document: dict[str, Any] = {"grain": int(levels[0]), "arms": tables[0][part].tolist()}
+    document: dict[str, Any] = {"level": int(levels[0]), "arms": tables[0][part].tolist()}
     if has_signs(question):
         document["signs"] = signs[0][part].tolist()
     return json.dumps(document)
@@ -186,7 +184,7 @@ def read_export(file: Path) -> Iterator[EventRow]:
         try:
             yield _read_event(row)
         except (KeyError, TypeError, ValueError, OverflowError):
-            raise UserError(f"{file}: row {number} is no event: {EXPECTED}") from None
+            raise UserError(f"{file}: row {number} is not an event: {EXPECTED}") from None
 
 
 def _read_event(row: Mapping[str, Any]) -> EventRow:
@@ -239,7 +237,7 @@ def _read_jsonl(file: Path) -> Iterator[Mapping[str, Any]]:
             except (ValueError, RecursionError):  # not UTF-8, not JSON, or nested too deeply
                 row = None
             if not isinstance(row, dict):
-                raise UserError(f"{file}: line {number} is no JSON object: {EXPECTED}")
+                raise UserError(f"{file}: line {number} is not a JSON object: {EXPECTED}")
             yield row
 
 

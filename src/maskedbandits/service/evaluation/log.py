@@ -153,7 +153,7 @@ def read_stored_events(
     while seq < row.seq:
         events = store.read_events(row.id, seq, min(EVENTS_AT_ONCE, row.seq - seq))
         if not events:
-            raise build_damage_error(row.name, f"after event {seq} comes none, and it has {row.seq}")
+            raise build_damage_error(row.name, f"the log ends at event {seq} of {row.seq}")
         for event in events:
             check_next(row.name, seq, event)
             yield event
@@ -164,7 +164,7 @@ def read_stored_events(
 def check_next(name: str, seq: int, event: EventRow) -> None:
     """Refuse an event that is not the next one of its log."""
     if event.seq != seq + 1:
-        raise build_damage_error(name, f"after event {seq} comes {event.seq}")
+        raise build_damage_error(name, f"the log has a gap: {seq} is followed by {event.seq}")
 
 
 def build_damage_error(name: str, what: str) -> UserError:
@@ -237,14 +237,14 @@ class _LogReader:
         check_next(self.name, self.seq, event)
         self.seq, self.hour = event.seq, event.hour
         if bool(self.names) == (event.kind == "create"):
-            raise build_damage_error(self.name, "its first event, and no other, must say how it was created")
+            raise build_damage_error(self.name, "its first event must be its creation, and no other event may be")
         if event.kind == "report":
             self._read_report(event)
         elif event.kind in _CHANGES:
             try:
                 _CHANGES[event.kind](self, event, json.loads(event.detail or ""))
             except DAMAGE:
-                raise build_damage_error(self.name, f"event {event.seq} does not say what it changes") from None
+                raise build_damage_error(self.name, f"event {event.seq} lacks its change") from None
         elif event.kind != "status":
             raise build_damage_error(self.name, f"event {event.seq} is of kind {event.kind!r}, which is unknown")
 
@@ -255,14 +255,14 @@ class _LogReader:
             return  # the event is refused as damaged
         if has_groups:
             raise UserError(
-                f"{self.name}: it has groups, and nobody knows which arm a report is about: look at its state for what "
-                "each group likes"
+                f"{self.name}: an experiment with groups cannot be evaluated, because reports hide the arm: see its "
+                "state for estimates by group"
             )
 
     def _read_report(self, event: EventRow) -> None:
         report: tuple[Any, ...] = _get_stored(event)
         if None in report or not (0 <= event.arm < len(self.names) and event.bit in (0, 1) and event.epsilon > 0):  # type: ignore[operator]
-            raise build_damage_error(self.name, f"event {event.seq} is no report that could have been")
+            raise build_damage_error(self.name, f"event {event.seq} is not a possible report")
         flags, probability = event.flags or 0, event.probability or 0
         if flags & FLAG_HELD_BACK:
             self.held_back += 1
@@ -271,7 +271,7 @@ class _LogReader:
             self.left_out += 1
             return
         if not self.min_probability <= probability <= WHOLE:
-            limits = f"its settings allow none below {self.min_probability / WHOLE:g}"
+            limits = f"its settings require at least {self.min_probability / WHOLE:g}"
             what = f"event {event.seq} has a probability of {probability / WHOLE:g}, and {limits}"
             raise build_damage_error(self.name, what)
         if self.waits and self.checked_hour != self.hour:  # later decisions are due in a later hour
@@ -347,7 +347,7 @@ class _LogReader:
             others = [f"{self.left_out:,} that were among eligible_arms"] if self.left_out else []
             others += [f"{self.held_back:,} that were held back"] if self.held_back else []
             but = f" but {' and '.join(others)}" if others else ""
-            raise UserError(f"{self.name}: there are no reports to judge by{but}; wait for some")
+            raise UserError(f"{self.name}: no reports to evaluate with{but}; wait for some")
         self._end_block()
         columns = dict(zip(STORED_COLUMNS, np.concatenate(self.blocks).T.copy(), strict=True))
         rewards, worth, reach = debias(columns["bit"], columns["epsilon"])

@@ -101,7 +101,7 @@ def check_candidate(log: ReportLog, candidate: Candidate) -> None:
     arms, mask, pace = len(log.arms), get_mask(log.created_epsilon), compute_pace(log) if can_run(log) else None
     check_policy(candidate.name, arms=arms, corruption=mask, pace=pace, **candidate.parameters)
     if log_times.rows_of(kind_of(candidate.name), candidate.parameters):
-        raise UserError(f"{candidate.label}: restarts at given reports cannot be tried on a log; leave them out")
+        raise UserError(f"{candidate.label}: restarts at fixed times cannot be evaluated on a log; leave them out")
 
 
 def compute_pace(log: ReportLog) -> float:

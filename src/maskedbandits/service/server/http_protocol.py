@@ -16,9 +16,9 @@ from maskedbandits.service.sse import ABORT
 
 HEAD_TIMEOUT_S = BODY_TIMEOUT_S
 PIECE_BYTES = 1 << 12  # parsed at once; a head that begins within a piece may be longer by less than that
-TOO_LONG = f"the head of the request is longer than {MAX_HEAD_BYTES} bytes: send fewer headers, or shorter ones"
+TOO_LONG = f"the head of the request is longer than {MAX_HEAD_BYTES} bytes: send fewer or shorter headers"
 TOO_SLOW = f"the head of the request did not arrive within {HEAD_TIMEOUT_S:g} seconds: send it again"
-NO_HTTP = "the request is not sound HTTP/1.1, in its method, a header or the size of a chunk: send it as that"
+NO_HTTP = "invalid HTTP/1.1: check the method, the headers and the sizes of chunks"
 
 
 class HttpProtocol(HttpToolsProtocol):

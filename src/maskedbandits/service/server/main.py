@@ -25,7 +25,7 @@ T = TypeVar("T")
 def serve(settings: Settings, say: Callable[[str], None]) -> int:
     """Serve until a signal; return the exit code."""
     if settings.workers > 1 and sys.platform == "win32":
-        raise UserError("workers: on Windows there is one: leave it out")
+        raise UserError("workers: Windows supports one: leave it out")
     with listen(settings.host, settings.port) as listener, handle_signals(_leave, signal.SIGTERM):
         has_keys = _try_to_prepare(settings)
         for line in format_announcement(settings, listener, not settings.is_loopback if has_keys is None else has_keys):
@@ -86,8 +86,8 @@ def prepare_store(settings: Settings) -> bool:
         rows = store.list_keys()
         load_secrets(store)  # which refuses a wrong secret
     if not settings.is_loopback and all(row.revoked is not None for row in rows):
-        what = f"host = {settings.host!r} lets other machines ask, and there is no key"
-        raise UserError(f"{what}: make one with maskedbandits key create --role admin, or leave out --host")
+        what = f"host = {settings.host!r} admits other machines, but there is no key"
+        raise UserError(f"{what}: run maskedbandits key create --role admin, or leave out --host")
     return bool(rows)
 
 
@@ -97,19 +97,19 @@ def listen(host: str, port: int) -> socket.socket:
         family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         return socket.create_server(address[:2], family=family, backlog=MAX_BACKLOG)
     except socket.gaierror:
-        raise UserError(f"host = {host!r} is not known: give an address of this machine such as 127.0.0.1") from None
+        raise UserError(f"host = {host!r} is unknown: give an address of this machine such as 127.0.0.1") from None
     except OSError as error:
         raise UserError(_explain_failure(error, host, port)) from None
 
 
 def _explain_failure(error: OSError, host: str, port: int) -> str:
     if error.errno == errno.EADDRINUSE:
-        return f"port {port} of {host} is taken by another program: end that one, or give another with --port"
+        return f"port {port} of {host} is in use: stop the other program, or give another --port"
     if error.errno in (errno.EACCES, errno.EPERM):
-        return f"port {port} may not be used by this user: give one of at least 1024 with --port"
+        return f"port {port} is not permitted for this user: give a --port of at least 1024"
     if error.errno in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):
-        return f"host = {host!r} is no address of this machine: give one that is, such as 127.0.0.1"
-    return f"port {port} of {host} cannot be used: {error.strerror}; give another with --port"
+        return f"host = {host!r} is not an address of this machine: give one such as 127.0.0.1"
+    return f"port {port} of {host} cannot be used: {error.strerror}; give another --port"
 
 
 def format_announcement(settings: Settings, listener: socket.socket, has_keys: bool) -> list[str]:

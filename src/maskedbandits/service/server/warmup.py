@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 GROUPS = ".groups"  # code of contextual policies beside that of their policies
 DEFAULT_POLICY = "auto"  # new experiments have it by default, and may be created at any time
 CHECK_EVERY_S = 0.1
-NO_CHILD = "a child could not compile: this process compiles, and requests may wait meanwhile"
+NO_CHILD = "the child process could not compile: this process compiles, and requests may wait"
 
 Names = tuple[str, ...]
 

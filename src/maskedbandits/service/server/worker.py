@@ -199,7 +199,7 @@ def _read_order() -> dict[str, Any]:
     line = b""
     while not line.endswith(b"\n"):
         if not (piece := os.read(0, 1)):
-            raise UserError("a worker is started by maskedbandits serve, not by hand")
+            raise UserError("start workers with maskedbandits serve, not directly")
         line += piece
     return dict(json.loads(line))
 

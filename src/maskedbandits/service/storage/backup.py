@@ -32,7 +32,7 @@ class CopyCounts(NamedTuple):
 def backup(store: Store, path: Path) -> CopyCounts:
     """Write the content of a store to a file; other processes may write meanwhile."""
     if path.exists() and _read_application_id(path) != sqlite.BACKUP_ID:
-        raise UserError(f"{path}: it exists, and is no backup: give another name")
+        raise UserError(f"{path}: an existing file that is not a backup: give another name")
     draft = path.with_name(f".{path.name}.{os.urandom(8).hex()}")
     try:
         os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
@@ -52,9 +52,9 @@ def backup(store: Store, path: Path) -> CopyCounts:
 def restore(path: Path, url: str) -> CopyCounts:
     """Write the content of a backup to an empty store, which is created if there is none."""
     if not path.is_file():
-        raise UserError(f"{path}: there is no such file: check the path")
+        raise UserError(f"{path}: no such file: check the path")
     if _read_application_id(path) != sqlite.BACKUP_ID:
-        raise UserError(f"{path}: not a backup: give a file that maskedbandits backup has written")
+        raise UserError(f"{path}: not a backup: give a file written by maskedbandits backup")
     with _translate_damage(path), closing(sqlite.connect(path.absolute(), "ro")) as connection:
         counts = _check_backup(connection, path)
         with open_store(url, create=True) as store:

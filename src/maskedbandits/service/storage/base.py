@@ -101,7 +101,7 @@ class StoreBackend(ABC):
     def _take_turn(self) -> Iterator[None]:
         """Wait for the connection; refuse one that is closed or belongs to another process."""
         if os.getpid() != self._process:  # before the lock, which may have been held when the process was forked
-            raise UserError(f"{self.name}: opened by another process: open it in this one, too")
+            raise UserError(f"{self.name}: opened by another process: open it again in this process")
         with self._lock:
             if self._closed:
                 raise StoreUnavailable(f"{self.name}: closed: open it again")

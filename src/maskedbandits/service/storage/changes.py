@@ -38,9 +38,9 @@ def create_experiment(tx: Transaction, row: ExperimentRow, arms: Sequence[NewArm
     """Write a new experiment and the first event of its log."""
     names = [arm.name for arm in arms]
     if not arms or len(set(names)) < len(names):
-        raise UserError(f"arms of {row.name!r}: give at least one, each with a name of its own")
+        raise UserError(f"arms of {row.name!r}: give at least one, all with different names")
     if not 0 <= row.default_arm < len(arms):
-        raise UserError(f"default arm of {row.name!r}: {row.default_arm} is none of its {len(arms)} arms")
+        raise UserError(f"default arm of {row.name!r}: {row.default_arm} is not one of its {len(arms)} arms")
     check_json("config", row.config)
     tx.execute(f"INSERT INTO experiment ({_COLUMNS}) VALUES ({placeholders(row)})", row)  # noqa: S608 - our own names
     for index, arm in enumerate(arms):
@@ -53,7 +53,7 @@ def create_experiment(tx: Transaction, row: ExperimentRow, arms: Sequence[NewArm
 def apply_change(tx: Transaction, row: ExperimentRow, arms: Sequence[ArmRow], change: Change) -> ExperimentRow:
     """Change an experiment whose row is locked."""
     if row.status == "archived":  # devices have dropped their reports
-        raise Conflict(f"the experiment {row.name!r} is archived, which is for good: create another")
+        raise Conflict(f"the experiment {row.name!r} is archived, which is final: create another")
     if change.kind not in KINDS:
         raise UserError(f"change {change.kind!r}{suggest_nearest(change.kind, KINDS)}")
     return append_event(tx, row, change.kind, change.hour, KINDS[change.kind](tx, row, arms, change))
@@ -74,7 +74,7 @@ def append_event(tx: Transaction, row: ExperimentRow, kind: str, hour: int, even
 
 def _add_arm(tx: Transaction, row: ExperimentRow, arms: Sequence[ArmRow], change: Change) -> Detail:
     if any(arm.name == change.name for arm in arms):
-        raise Conflict(f"an arm of {row.name!r} is, or was, called {change.name!r}: give a name that was never used")
+        raise Conflict(f"the name {change.name!r} is or was used by another arm of {row.name!r}: give a new name")
     _insert_arm(tx, row.id, len(arms), change.name, change.payload)
     return len(arms), _join_members(name=_to_json(change.name), payload=change.payload)
 
@@ -98,7 +98,7 @@ def _merge_config(stored: str, changes: str) -> str:
     """Return the stored configuration with some members changed; changes of others to other members stay."""
     members = json.loads(check_json("config", changes))
     if not isinstance(members, dict):
-        raise WrongValueError("config", members, "a JSON object of what is to change")
+        raise WrongValueError("config", members, "a JSON object with the changes")
     return json.dumps({**json.loads(stored), **members})
 
 
@@ -120,7 +120,7 @@ KINDS: dict[str, Callable[[Transaction, ExperimentRow, Sequence[ArmRow], Change]
 def _find_open_arm(row: ExperimentRow, arms: Sequence[ArmRow], index: int) -> ArmRow:
     found = next((arm for arm in arms if arm.place == index and arm.status == OPEN), None)
     if found is None:
-        raise Conflict(f"{row.name!r} has no open arm at place {index}: choose another")
+        raise Conflict(f"{row.name!r} has no open arm {index}: choose another")
     return found
 
 

@@ -17,7 +17,7 @@ class Keys(StoreBackend):
         check_name("key id", id)
         with self._begin_write(exclusive=True) as tx:
             if tx.query("SELECT 1 FROM api_key WHERE id = ?", (id,)):
-                raise UserError(f"a key has the id {id!r} already: give another")
+                raise UserError(f"the key {id!r} already exists: give another name")
             tx.execute(
                 "INSERT INTO api_key (id, role, digest, created, revoked) VALUES (?, ?, ?, ?, NULL)",
                 (id, check_name("role", role), digest, hour),

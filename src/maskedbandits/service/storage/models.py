@@ -150,11 +150,11 @@ class Change:
 def check_text(name: str, value: str) -> str:
     """Return a text that both databases can store."""
     if "\0" in value:
-        raise WrongValueError(name, value, "a text without the character 0, which PostgreSQL cannot keep")
+        raise WrongValueError(name, value, "a text without NUL characters, which PostgreSQL cannot store")
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise WrongValueError(name, value, "a text without halves of characters") from None
+        raise WrongValueError(name, value, "a text without lone surrogates") from None
     return value
 
 

@@ -37,7 +37,7 @@ CONNECTION_DEFAULTS = {
 STALE = {"25006", "26000", "0A000"}
 TRANSIENT = {  # reasons that may be fixed while callers try again
     "42501": "not permitted: grant this user all rights on the tables",
-    "42P01": "its tables are gone: restore a backup",
+    "42P01": "its tables are missing: restore a backup",
     "55P03": f"another process has been writing for more than {errors.LOCK_TIMEOUT_S:g} s: try again",
     "53100": "the server's disk is full: make room",
 }
@@ -382,7 +382,7 @@ def _parse_url(url: str) -> dict[str, Any]:
         return conninfo_to_dict(url)
     except psycopg.ProgrammingError:  # its message quotes the URL, which may hold a password
         raise UserError(
-            "storage: PostgreSQL cannot read this URL: percent-encode what is special in names and passwords"
+            "storage: PostgreSQL cannot read this URL: percent-encode special characters in names and passwords"
         ) from None
 
 
@@ -416,8 +416,8 @@ def _check_server(connection: Connection, name: str, durable: bool) -> None:
         raise UserError(f"{name}: its encoding is {encoding}: create it with UTF8")
     if durable and _read_setting(connection, "fsync") == "off":
         raise UserError(
-            f"{name}: its server runs with fsync = off, so that a power cut would lose what is acknowledged: turn it "
-            "on, or add durable=no to the URL"
+            f"{name}: its server runs with fsync = off, so a power cut would lose acknowledged reports: turn it on, "
+            "or add durable=no to the URL"
         )
     if _read_setting(connection, "default_transaction_isolation") != "read committed":
         connection.execute("SET default_transaction_isolation = 'read committed'")
@@ -437,7 +437,7 @@ def _create_tables(connection: Connection, name: str) -> None:
                     connection.execute(statement.encode())
     except (psycopg.errors.InsufficientPrivilege, psycopg.errors.InvalidSchemaName) as error:
         raise UserError(
-            f"{name}: {first_line(error)}: give this user a schema, and the right to create in it"
+            f"{name}: {first_line(error)}: give this user a schema with the right to create tables"
         ) from error
 
 
@@ -446,11 +446,11 @@ def _read_version(connection: Connection, name: str) -> int:
     try:
         found = connection.execute("SELECT value FROM meta WHERE key = %s", (schema.VERSION_KEY,)).fetchall()
     except psycopg.errors.UndefinedTable:
-        raise UserError(f"{name}: there are no tables of ours: create the store first") from None
+        raise UserError(f"{name}: no tables of maskedbandits: create the store first") from None
     except psycopg.errors.InsufficientPrivilege as error:
         raise UserError(f"{name}: {first_line(error)}: grant this user all rights on the tables") from None
     except (psycopg.ProgrammingError, psycopg.DataError):  # other columns, or of other types
         found = []
     if not (found and str(found[0][0]).isdigit()):
-        raise UserError(f"{name}: it has tables of another program: give a database or a schema of its own")
+        raise UserError(f"{name}: has tables of another program: give a separate database or schema")
     return int(found[0][0])

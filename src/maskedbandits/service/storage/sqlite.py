@@ -38,7 +38,7 @@ TRANSIENT = {  # reasons that may go away
     sqlite3.SQLITE_BUSY: BUSY,
     sqlite3.SQLITE_LOCKED: BUSY,
     sqlite3.SQLITE_FULL: "the disk is full: make room",
-    sqlite3.SQLITE_IOERR: "the disk does not do what it should: make room, or look at its state",
+    sqlite3.SQLITE_IOERR: "the disk failed: make room, or check its state",
 }
 PERMANENT = {
     sqlite3.SQLITE_READONLY: "read-only: make the file and its folder writable",
@@ -117,7 +117,7 @@ class SqliteStore(Store):
         """Lend the connection to one thread, if the path still leads to its file."""
         with self._take_turn(), translate_sqlite_errors(self.name):
             if _read_inode(self._path) != self._file:  # SQLite would go on writing to a deleted file
-                raise StoreUnavailable(f"{self.name}: deleted or replaced while in use: put it back, or start again")
+                raise StoreUnavailable(f"{self.name}: deleted or replaced while in use: restore it, or restart")
             roll_back(self._connection)  # a signal may have interrupted an earlier rollback
             yield self._connection
 
@@ -205,7 +205,7 @@ def open_file(path: Path, *, create: bool, durable: bool) -> sqlite3.Connection:
         if create:  # readable by its owner alone
             os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
         elif not path.exists():
-            raise UserError(f"{path}: there is no such file: check the path, or create the store first")
+            raise UserError(f"{path}: no such file: check the path, or create the store first")
     except OSError as error:
         raise UserError(f"{path}: {error.strerror}: check the path and its permissions") from error
     with translate_errors(sqlite3.DatabaseError, lambda error: _explain_opening(path, error)):
@@ -326,7 +326,7 @@ def _set_write_ahead(connection: sqlite3.Connection) -> None:
                 raise
         time.sleep(POLL_S)
         if time.monotonic() > until:
-            raise Unreachable("its file system knows no write-ahead log: put it on a local disk")
+            raise Unreachable("its file system does not support a write-ahead log: move it to a local disk")
 
 
 def _create_tables(connection: sqlite3.Connection) -> None:

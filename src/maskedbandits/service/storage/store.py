@@ -56,7 +56,7 @@ class Store(Counters, Keys):
         """Refuse to fill a store that holds something, and remove its version, which is filled in, too."""
         for table in schema.TABLES:
             if table != "meta" and tx.query(f"SELECT 1 FROM {table} LIMIT 1"):  # noqa: S608 - our own names
-                raise UserError(f"{self.name}: it is not empty: restore into a new store")
+                raise UserError(f"{self.name}: not empty: restore into a new store")
         tx.execute("DELETE FROM meta")
 
     def ping(self) -> None:
@@ -75,7 +75,7 @@ class Store(Counters, Keys):
     def set_meta(self, key: str, value: str) -> None:
         """Store a text under a key."""
         if key == schema.VERSION_KEY:
-            raise UserError(f"{key!r} says which version the tables have: give another key")
+            raise UserError(f"the key {key!r} is reserved for the version of the tables: give another key")
         with self._begin_write() as tx:
             tx.execute(
                 "INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
@@ -120,7 +120,7 @@ class Store(Counters, Keys):
         """Create an experiment; the first event of its log records how."""
         with self._begin_write(exclusive=True) as tx:
             if tx.query("SELECT 1 FROM experiment WHERE name = ?", (check_name("experiment name", name),)):
-                raise Conflict(f"an experiment is called {name!r} already: give another name")
+                raise Conflict(f"the experiment {name!r} already exists: give another name")
             last = tx.query("SELECT max(id) FROM experiment")[0][0] or 0
             row = ExperimentRow(last + 1, name, "running", config, 0, 0, default_arm, hour, 0)
             return changes.create_experiment(tx, row, arms)
@@ -146,7 +146,7 @@ class Store(Counters, Keys):
         with self._begin_write() as tx:
             found = tx.query(f"{changes.SELECT_EXPERIMENT} WHERE id = ?{self.FOR_UPDATE}", (experiment,))
             if not found:
-                raise UserError(f"there is no experiment {experiment}")
+                raise UserError(f"no experiment has the number {experiment}")
             row = ExperimentRow(*found[0])
             for each in (change,) if isinstance(change, Change) else change:
                 row = changes.apply_change(tx, row, changes.list_arms(tx, experiment), each)

@@ -81,7 +81,7 @@ def parse_url(url: str) -> Address:
         options = "&".join(f"{quote(key, safe='')}={quote(value, safe='')}" for key, value in others)
         return Address("postgresql", f"postgresql://{location}{'?' if options else ''}{options}", durable)
     if others:
-        raise UserError(f"storage: {others[0][0]!r} is no option of sqlite: there is durable=no alone")
+        raise UserError(f"storage: sqlite has no option {others[0][0]!r}: only durable=no")
     if not location.startswith("/") or location in ("/", "/:memory:"):
         raise UserError("storage: sqlite needs a file: sqlite:///relative.db, or four slashes for an absolute path")
     return Address("sqlite", unquote(location[1:]), durable)
@@ -89,7 +89,7 @@ def parse_url(url: str) -> Address:
 
 def _parse_durable(value: str) -> bool:
     if value not in ("yes", "no"):
-        raise UserError("storage: durable = yes, or no where losing the last reports in a power cut does not matter")
+        raise UserError("storage: give durable=yes, or durable=no if a power cut may lose the last reports")
     return value == "yes"
 
 
