@@ -17,6 +17,7 @@ from maskedbandits.demo import crowd
 
 PAGE = Path(__file__).with_suffix(".md")
 FIGURE = Path(__file__).parent / "figures" / "demo.png"
+PHONE = FIGURE.with_name("demo_phone.png")  # the middle of the page, for narrow screens
 RUNS = 200
 WATCHED = 50_000.0  # milliseconds: two changes
 
@@ -63,6 +64,9 @@ def picture() -> None:
             page.get_by_text("inverts some answers").wait_for()
             page.locator("#wire").get_by_text(re.compile('"bit":')).wait_for()
             page.screenshot(path=FIGURE)
+            page.set_viewport_size({"width": 390, "height": 844})
+            page.wait_for_timeout(1000)
+            page.locator("section").filter(has=page.locator("#noise")).screenshot(path=PHONE)
             browser.close()
         finally:
             process.terminate()

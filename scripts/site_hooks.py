@@ -39,6 +39,7 @@ ROOT_PAGES = {
 GENERATED_MENUS = {"GENERATED COMMANDS": "reference/cli/", "GENERATED PYTHON": "reference/python/"}
 MATH_FONT = "assets/STIXTwoMath-Regular.ttf"  # named in site.css
 LINK = re.compile(r"(?<=\]\()(?P<target>[^)#:\s]+)(?P<anchor>#[^)\s]*)?(?=\))")
+IMAGE = re.compile(r'(?<=[ ])(?P<name>src|srcset)="(?P<target>docs/[^"]+)"')
 FORMULA = re.compile(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>', re.DOTALL)
 
 # What the converter to MathML does not read, and how it does.
@@ -109,7 +110,10 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
         return posixpath.relpath(there, posixpath.dirname(here) or ".") + (link["anchor"] or "")
 
     is_generated = here.startswith(("source/", "reference/", "tutorials/"))
-    return markdown if is_generated else LINK.sub(move_link, markdown)
+    if is_generated:
+        return markdown
+    images = IMAGE.sub(lambda image: f'{image["name"]}="{site_path(image["target"])}"', markdown)
+    return LINK.sub(move_link, images)
 
 
 def on_page_content(html_text: str, **_: Any) -> str:

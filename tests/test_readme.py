@@ -67,6 +67,12 @@ def run(command: list[str], folder: Path) -> str:
     return done.stdout
 
 
+def test_pictures_exist() -> None:
+    named = re.findall(r'(?:src|srcset)="([^"]+)"|!\[[^]]*\]\(([^)]+)\)', TEXT)
+    assert len(named) == 5
+    assert [name for pair in named for name in pair if name and not (ROOT / name).is_file()] == []
+
+
 def test_facts_match_project_file() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     [least] = re.findall(r"Python (\S+) or newer · Apache 2\.0", TEXT)
