@@ -72,11 +72,11 @@ def test_other_columns_may_have_anything(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("columns", "named", "complaint"),
     [
-        ({"a": [0, None], "b": [1, 0]}, {}, "row 2.*a = ''.*number"),
-        ({"a": [[0], [1]], "b": [1, 0]}, {}, r"row 1.*a = '\[0\]'.*number"),
-        ({"a": [{"x": 0}, {"x": 1}], "b": [1, 0]}, {}, "row 1.*a = .*number"),
-        ({"a": ["x", None], "b": [1, 0]}, {"arm": "a", "reward": "b"}, "row 2.*a = ''.*text"),
-        ({"a": [], "b": []}, {}, ".*single row"),
+        ({"a": [0, None], "b": [1, 0]}, {}, "row 2: a = '': give a number"),
+        ({"a": [[0], [1]], "b": [1, 0]}, {}, r"row 1: a = '\[0\]': give a number"),
+        ({"a": [{"x": 0}, {"x": 1}], "b": [1, 0]}, {}, "row 1: a = .*: give a number"),
+        ({"a": ["x", None], "b": [1, 0]}, {"arm": "a", "reward": "b"}, "row 2: a = '': give a text"),
+        ({"a": [], "b": []}, {}, "no rows below the heading"),
     ],
 )
 def test_invalid_parquet_table_is_one_line(

@@ -122,15 +122,15 @@ def test_random_log_is_sorted_by_time() -> None:
             "0,2019-11-25,2,1,1,0.3,x",
             "0.3: .*uniformly random",
         ),
-        ("0,2019-11-25,2,1,1,0.5,x", "propensity_score = 0.5: .*not"),
-        ("0,2019-11-25,2,1,1,0,x", "propensity_score = 0: .*not"),
-        ("0,2019-11-25,2,1,1,nan,x", "propensity_score = nan: .*not"),
-        ("0,2019-11-25,2,1,1,?,x", r"propensity_score = '\?': .*number"),
-        ("0,2019-11-25,4,1,1,0.25,x", "arm 4: .*to 3"),
-        ("0,2019-11-25,1.5,1,1,0.25,x", "item_id = '1.5': .*whole"),
-        ("0,2019-11-25,1,1,2,0.25,x", "rewards: 2.0.*row 1"),
-        ("0,noon,1,1,1,0.25,x", "timestamp = 'noon': .*time"),
-        ("0,2019-11-25,1,1", "4 fields.*heading 7"),
+        ("0,2019-11-25,2,1,1,0.5,x", "row 2: propensity_score = 0.5: this is not the log"),
+        ("0,2019-11-25,2,1,1,0,x", "row 2: propensity_score = 0: this is not"),
+        ("0,2019-11-25,2,1,1,nan,x", "row 2: propensity_score = nan: this is not"),
+        ("0,2019-11-25,2,1,1,?,x", r"row 2: propensity_score = '\?': give a number"),
+        ("0,2019-11-25,4,1,1,0.25,x", "row 1 has arm 4: give arms from 0 to 3"),
+        ("0,2019-11-25,1.5,1,1,0.25,x", "row 2: item_id = '1.5': give a whole number"),
+        ("0,2019-11-25,1,1,2,0.25,x", "rewards: 2.0 in row 1: give numbers"),
+        ("0,noon,1,1,1,0.25,x", "row 2: timestamp = 'noon': give a time"),
+        ("0,2019-11-25,1,1", "row 2 has 4 fields, but the heading has 7"),
     ],
 )
 def test_other_log_is_refused(row: str, complaint: str) -> None:
@@ -163,10 +163,10 @@ def test_headline_test_is_a_segment() -> None:
 @pytest.mark.parametrize(
     ("counts", "complaint"),
     [
-        ([(10, 11)] * 4, "11 clicks of 10"),
-        ([(10, 1)] * 3, "no test.*4 packages"),
-        ([(10.5, 1)] * 4, "impressions = '10.5': .*whole"),
-        ([(10, "x")] * 4, "clicks = 'x': .*number"),
+        ([(10, 11)] * 4, "row 1: 11 clicks of 10 viewers"),
+        ([(10, 1)] * 3, "has 4 packages that were shown"),
+        ([(10.5, 1)] * 4, "row 1: impressions = '10.5': give a whole number"),
+        ([(10, "x")] * 4, "row 1: clicks = 'x': give a number"),
     ],
 )
 def test_unusable_archive_is_refused(counts: Sequence[tuple[int, int]], complaint: str) -> None:

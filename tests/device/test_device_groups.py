@@ -166,12 +166,12 @@ def test_groups_of_server_and_device_must_match(url: str, service: Service) -> N
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        ({"groups": GROUPS}, "give both"),
-        ({"group": "secret"}, "give both"),
-        ({"groups": GROUPS, "group": "secret"}, "none of the groups"),
-        ({"groups": "young", "group": "young"}, "two names or more"),
-        ({"groups": ["young"], "group": "young"}, "two names or more"),
-        ({"groups": ["young", "young"], "group": "young"}, "two names or more"),
+        ({"groups": GROUPS}, "require each other"),
+        ({"group": "secret"}, "require each other"),
+        ({"groups": GROUPS, "group": "secret"}, "group is not in groups"),
+        ({"groups": "young", "group": "young"}, "two or more different names"),
+        ({"groups": ["young"], "group": "young"}, "two or more different names"),
+        ({"groups": ["young", "young"], "group": "young"}, "two or more different names"),
     ],
 )
 def test_invalid_groups_are_refused(options: dict[str, Any], complaint: str) -> None:

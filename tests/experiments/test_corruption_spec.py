@@ -149,9 +149,9 @@ def test_page_names_the_noise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         ("noise = { laplace = 1 }\nepsilons = [1]", "both epsilons and noise"),
         ('noise = "laplace"\nepsilons = [1e-9]', r"problems\[0\].epsilons: scale = 999999999"),
         ("rewards = 3", r"problems\[0\].rewards: "),
-        ("rewards = { beta = 0 }", "beta: concentration = 0"),
-        ("rewards = { gaussian = 0.1 }", "rewards = .*as bits"),
-        ('noise = "laplace"\nrewards = { gaussian = 0.1 }', "rewards have no epsilon"),
+        ("rewards = { beta = 0 }", r"problems\[0\].rewards.beta: concentration = 0: give"),
+        ("rewards = { gaussian = 0.1 }", r"problems\[0\]: rewards = .*: continuous rewards cannot be masked"),
+        ('noise = "laplace"\nrewards = { gaussian = 0.1 }', "such rewards have no epsilon"),
         ('csv = "x.csv"\nnoise = "laplace"', r"problems\[0\].(horizon|means|noise): unknown key"),
     ],
 )
@@ -172,7 +172,7 @@ def test_example_of_noise_page_loads(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("policy", "complaint"),
-    [('name = "auto"', "auto"), ('name = "sw-klucb-cf"\nwindow = "corrected"', "bounds.*feedback in")],
+    [('name = "auto"', "auto"), ('name = "sw-klucb-cf"\nwindow = "corrected"', "bounds require feedback in")],
 )
 def test_policies_for_bits_reject_noise(tmp_path: Path, policy: str, complaint: str) -> None:
     path = tmp_path / "x.toml"

@@ -51,10 +51,10 @@ def test_similar_groups_respect_apart(apart: float, seed: int) -> None:
     [
         ({"groups": 0}, "groups = 0"),
         ({"arms": 1}, "arms = 1"),
-        ({"segments": 200}, "has room for 100"),
-        ({"groups": 1 << 20}, "too many: give fewer"),
+        ({"segments": 200}, "give at most the horizon, 100"),
+        ({"groups": 1 << 20}, "are too many: give fewer"),
         ({"gap": 0.95}, "gap = 0.95"),
-        ({"gap": 0.9, "groups": 4}, "draws had none"),
+        ({"gap": 0.9, "groups": 4}, "draws never had it"),
         ({"shares": [0.5, 0.6]}, "add up to 1"),
     ],
 )

@@ -105,8 +105,8 @@ class TestFunctionOfTime:
             (lambda step: 0.5, r"means_at\(0\) = 0.5"),
             (lambda step: [], "give a list"),
             (lambda step: ["a"], "give a list"),
-            (lambda step: [0.1] * (2 if step < 5 else 3), r"means_at\(5\) has 3"),
-            ([0.1, 0.2], "means_at = .*function"),
+            (lambda step: [0.1] * (2 if step < 5 else 3), r"means_at\(5\) has 3 means, but means_at\(0\) has 2"),
+            ([0.1, 0.2], "means_at = .*: give a function"),
         ],
     )
     def test_bad_function_is_refused_in_one_line(self, means_at: Any, complaint: str) -> None:

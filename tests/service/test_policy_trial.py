@@ -173,14 +173,14 @@ def test_policy_follows_added_and_retired_arms() -> None:
     ("text", "complaint"),
     [
         ("klucb", "klucb"),
-        ("nonsense", "called 'nonsense'"),
-        ("exp3s", "not offered here"),
+        ("nonsense", "no policy is called 'nonsense'"),
+        ("exp3s", "not supported: it weights reports"),
         ("sw-klucb-cf", "window"),
         ("sw-klucb-cf:window", "give NAME, or NAME:key=value,key=value"),
         ("sw-klucb-cf:window=-1", "window"),
         ("klucb-cf:no=1", "no"),
-        ("klucb-cf:restarts=[20]", r"restarts=\[20\]: .*cannot be tried"),
-        ("sw-klucb-cf:window=3", "3 in rows.*1"),
+        ("klucb-cf:restarts=[20]", r"klucb-cf:restarts=\[20\]: restarts at fixed times"),
+        ("sw-klucb-cf:window=3", "window = 3 in rows is 1 in plays"),
     ],
 )
 def test_invalid_policies_are_rejected(text: str, complaint: str) -> None:

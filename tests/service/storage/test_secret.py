@@ -83,8 +83,8 @@ def test_secret_file_can_be_named(store: Store, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        (None, "no such key file"),
-        (b"short", "at least 32 letters"),
+        (None, "no such key file, but the store was created with one: restore it"),
+        (b"short", "a secret needs at least 32 characters"),
         (b"\xff" * 40, "not a key file"),
         (OTHER.encode(), "not the secret of"),
     ],
