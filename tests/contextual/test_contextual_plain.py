@@ -77,7 +77,7 @@ def test_dp_ucb_sees_rewards_without_mask() -> None:
 @pytest.mark.parametrize(
     ("given", "complaint"),
     [
-        ((ContextualProblem(MEANS, [0, 10], 20), "auto"), "says nothing of what masks rewards.*make_contextual"),
+        ((ContextualProblem(MEANS, [0, 10], 20), "auto"), "requires the problem's corruption.*make_contextual"),
         ((problem(), 7), "was given 7: give a policy of make_contextual, or of make_policy"),
         ((problem(), make_policy("uniform", arms=2)), "2 arms and the problem 3"),
     ],
