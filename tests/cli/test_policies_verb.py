@@ -59,8 +59,8 @@ def test_one_policy_is_one_document() -> None:
     assert document["parameters"]["horizon"] == {
         "required": False,
         "default": None,
-        "allowed": "a whole number, 1 or more, or nothing where it is not known",
-        "meaning": "how many steps will be played",
+        "allowed": "a whole number, 1 or more; leave out if unknown",
+        "meaning": "number of steps",
         "time": "duration",
     }
 

@@ -147,14 +147,14 @@ def test_burst_of_questions_is_spread() -> None:
     [
         ({"groups": 0}, "groups = 0"),
         ({"epsilon": 0}, "epsilon = 0 leaves nothing to learn"),
-        ({"epsilon": 1e-300}, "epsilon = 1e-300 leaves nothing to learn: give a larger one"),
+        ({"epsilon": 1e-300}, "epsilon = 1e-300 is too small to learn from answers"),
         (
             {"shares": [1 - 1e-12, 1e-12]},
             "a share of 1e-12 .* leaves nothing to learn of its group: give larger",
         ),
         (
             {"corruption": RandomizedResponse(0.8, 0.8)},
-            "corruption: how .* follows from epsilon .*; leave it out",
+            "corruption follows from epsilon .*: leave it out",
         ),
         ({"shares": [0.5, 0.6]}, "that add up to 1"),
         ({"shares": [1.0, 0.0]}, "above 0"),
@@ -164,8 +164,8 @@ def test_burst_of_questions_is_spread() -> None:
         ({"pool": "yes"}, "pool = 'yes': give True, False, or nothing"),
         ({"pool": np.array([1, 2])}, "pool = .*: give True, False, or nothing"),
         ({"name": ["auto"]}, "no policy is called"),
-        ({"name": "uniform"}, "uniform does not learn through a mask"),
-        ({"name": "dp-ucb"}, "dp-ucb does not learn through a mask"),
+        ({"name": "uniform"}, "uniform does not learn from masked feedback"),
+        ({"name": "dp-ucb"}, "dp-ucb does not learn from masked feedback"),
     ],
 )
 def test_invalid_arguments_are_refused_in_one_line(given: dict[str, Any], complaint: str) -> None:

@@ -55,7 +55,7 @@ def swapped(arrays: Arrays) -> Arrays:
         (lambda arrays: with_about(arrays, tree=True), "do not fit together"),
         (lambda arrays: with_about(arrays, shares=[0.3, 0.2, 0.5]), "do not fit together"),
         (lambda arrays: with_about(arrays, shares=None), "do not fit together"),
-        (lambda arrays: with_about(arrays, parts=[[0, 0, 1], [0, 1, 2]]), "does not hold as many policies"),
+        (lambda arrays: with_about(arrays, parts=[[0, 0, 1], [0, 1, 2]]), "number of policies is wrong"),
         (lambda arrays: with_about(arrays, format=3), "saved in another format"),
         (lambda arrays: with_about(arrays, policy={"format": 1}), "saved in another format"),
         (lambda arrays: with_about(arrays, policy=7), "saved in another format"),

@@ -64,7 +64,7 @@ def test_unknown_compile_mode_is_reported(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(cache, "is_stored", lambda name: False)
     monkeypatch.setattr(Entries, "_compile_in_background", lambda entries: None)
     Entries(KINDS["uniform"].layout, "").prepare()
-    assert said == ["MASKEDBANDITS_COMPILE = 'soon' is taken for background: give now or background"]
+    assert said == ["MASKEDBANDITS_COMPILE = 'soon' is unknown, background is used: give now or background"]
 
 
 def test_no_record_is_mistaken_for_another() -> None:
