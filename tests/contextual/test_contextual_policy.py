@@ -146,7 +146,7 @@ def test_burst_of_questions_is_spread() -> None:
     ("given", "complaint"),
     [
         ({"groups": 0}, "groups = 0"),
-        ({"epsilon": 0}, "epsilon = 0 leaves nothing to learn"),
+        ({"epsilon": 0}, "epsilon = 0 is too small to learn"),
         ({"epsilon": 1e-300}, "epsilon = 1e-300 is too small to learn from answers"),
         (
             {"shares": [1 - 1e-12, 1e-12]},
