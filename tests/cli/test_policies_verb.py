@@ -59,8 +59,8 @@ def test_one_policy_is_one_document() -> None:
     assert document["parameters"]["horizon"] == {
         "required": False,
         "default": None,
-        "allowed": "a whole number, 1 or more, or nothing where it is not known",
-        "meaning": "how many steps will be played",
+        "allowed": "a whole number, 1 or more; leave out if unknown",
+        "meaning": "number of steps",
         "time": "duration",
     }
 
@@ -70,7 +70,7 @@ def test_times_say_what_they_are_on_a_log() -> None:
     assert "    on a log: a number of rows; divided by the number of arms" in printed
     assert "    on a log: a row, at which it takes effect\n" in printed
     assert printed.count("on a log: ") == 2
-    assert "on a log: for a row; to the power of the number of arms" in call("policies", "d-ucb-cf").stdout
+    assert "on a log: per row; raised to the power of the number of arms" in call("policies", "d-ucb-cf").stdout
 
 
 @pytest.mark.parametrize(("name", "paper"), [("klucb", "Cappé et al. 2013"), ("ldp-ucb-b", "Ren et al. 2020")])

@@ -77,9 +77,9 @@ def test_dp_ucb_sees_rewards_without_mask() -> None:
 @pytest.mark.parametrize(
     ("given", "complaint"),
     [
-        ((ContextualProblem(MEANS, [0, 10], 20), "auto"), "nothing.*make_contextual"),
-        ((problem(), 7), "7: give.*make_contextual"),
-        ((problem(), make_policy("uniform", arms=2)), "2 arms.*problem 3"),
+        ((ContextualProblem(MEANS, [0, 10], 20), "auto"), "requires the problem's corruption.*make_contextual"),
+        ((problem(), 7), "was given 7: give a policy of make_contextual, or of make_policy"),
+        ((problem(), make_policy("uniform", arms=2)), "2 arms and the problem 3"),
     ],
 )
 def test_unfitting_policy_is_refused(given: tuple[Any, Any], complaint: str) -> None:

@@ -147,15 +147,15 @@ def test_burst_of_questions_is_spread() -> None:
     ("given", "complaint"),
     [
         ({"groups": 0}, "groups = 0"),
-        ({"epsilon": 0}, "epsilon = 0 leaves"),
-        ({"epsilon": 1e-300}, "epsilon = 1e-300 leaves"),
+        ({"epsilon": 0}, "epsilon = 0 is too small to learn"),
+        ({"epsilon": 1e-300}, "epsilon = 1e-300 is too small to learn from answers"),
         (
             {"shares": [1 - 1e-12, 1e-12]},
             "share of 1e-12",
         ),
         (
             {"corruption": RandomizedResponse(0.8, 0.8)},
-            "corruption: .*leave it out",
+            "corruption follows from epsilon .*: leave it out",
         ),
         ({"shares": [0.5, 0.6]}, "add up to 1"),
         ({"shares": [1.0, 0.0]}, "above 0"),
@@ -165,8 +165,8 @@ def test_burst_of_questions_is_spread() -> None:
         ({"pool": "yes"}, "pool = 'yes'"),
         ({"pool": np.array([1, 2])}, "pool = "),
         ({"name": ["auto"]}, "no policy is called"),
-        ({"name": "uniform"}, "uniform does not learn"),
-        ({"name": "dp-ucb"}, "dp-ucb does not learn"),
+        ({"name": "uniform"}, "uniform does not learn from masked feedback"),
+        ({"name": "dp-ucb"}, "dp-ucb does not learn from masked feedback"),
     ],
 )
 def test_invalid_arguments_are_refused_in_one_line(given: dict[str, Any], complaint: str) -> None:

@@ -56,13 +56,13 @@ def test_policy_accepts_shares_of_any_survey(counts: list[int], epsilon: float) 
 @pytest.mark.parametrize(
     ("counts", "epsilon", "complaint"),
     [
-        ([5], 1, "two groups or more"),
-        ([0, 0], 1, "answers: give"),
-        ([1, 2], 0, "tells nothing"),
+        ([5], 1, "at least two groups"),
+        ([0, 0], 1, "answers in all"),
+        ([1, 2], 0, "reveals no shares"),
         ([1, -2], 1, "count"),
         ([2**62] * 3, 1, "count"),
-        ([10**15, 1], 1, "answers: give"),
-        (None, 1, "two groups or more"),
+        ([10**15, 1], 1, "answers in all"),
+        (None, 1, "at least two groups"),
     ],
 )
 def test_invalid_survey_is_refused(counts: list[int], epsilon: float, complaint: str) -> None:

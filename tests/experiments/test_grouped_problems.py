@@ -162,7 +162,7 @@ def test_known_restarts_require_bit_answers_and_no_pooling(tmp_path: Path) -> No
         ("shares = [0.3, 0.7]", "rewards = { beta = 2 }", "problems[0].rewards: "),
         ("shares = [0.3, 0.7]", "share = 1", "problems[0].share: unknown key; did you mean 'shares'"),
         ("starts = [0, 100]", "", "problems[0]: 1 starts, but means have 2 rows"),
-        (", [0.1, 0.9, 0.2]]]", ", [0.1, 0.9]]]", "problems[0]: means are no numbers by segment, group and arm"),
+        (", [0.1, 0.9, 0.2]]]", ", [0.1, 0.9]]]", "problems[0]: means are not a table of numbers by segment"),
         ("means = [[[0.9", "means = [[[1.9", "problems[0]: means: 1.9 at"),
         (f"means = {MEANS}", "means = [0.1, 0.2]", "problems[0].means: "),
         ("context = false", 'context = "no"', "policies[1].context: "),

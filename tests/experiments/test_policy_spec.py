@@ -132,9 +132,9 @@ def test_filled_parameters_are_not_in_label(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("policy", "lines", "complaint"),
     [
-        ("oracle", "restarts = [0]", "oracle needs.*'best'"),
-        ("ldp-ucb-l", "", r"needs.*'epsilon'.*\(on still\)"),
-        ("sw-ucb-cf", "", r"'window': .*theory\.corrected_window\(problem\)"),
+        ("oracle", "restarts = [0]", r"policies\[1\]: oracle requires the parameter 'best'"),
+        ("ldp-ucb-l", "", r"policies\[1\]: ldp-ucb-l requires the parameter 'epsilon'.*\(on still\)"),
+        ("sw-ucb-cf", "", r"requires the parameter 'window': .*; theory\.corrected_window\(problem\)"),
     ],
 )
 def test_unknown_required_parameters_are_errors(tmp_path: Path, policy: str, lines: str, complaint: str) -> None:

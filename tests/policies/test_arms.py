@@ -117,9 +117,9 @@ class TestAdding:
     @pytest.mark.parametrize(
         ("name", "arms", "added", "complaint"),
         [
-            ("klucb-cf", RR, GaussianNoise(1.0), "leave it out"),
-            ("klucb-cf", GaussianNoise(1.0), RR, "leave it out"),
-            ("klucb-cf", RR, 0.5, "arm 2 is 0.5"),
+            ("klucb-cf", RR, GaussianNoise(1.0), "leave out corruption"),
+            ("klucb-cf", GaussianNoise(1.0), RR, "leave out corruption"),
+            ("klucb-cf", RR, 0.5, "corruption of arm 2 is 0.5"),
             ("auto", RR, [RR, RR], "corruption of arm 2"),
         ],
     )

@@ -174,16 +174,16 @@ class TestChoice:
     @pytest.mark.parametrize(
         ("corruption", "given", "complaint"),
         [
-            (NORMAL, {"divergence": "kl"}, "'kl'.*feedback in"),
-            (NORMAL, {"divergence": "laplace"}, "divergence = 'laplace'"),
+            (NORMAL, {"divergence": "kl"}, "'kl' requires feedback in"),
+            (NORMAL, {"divergence": "laplace"}, "divergence = 'laplace': give 'kl' or 'gaussian' or 'sub-gamma'"),
             (NORMAL, {"sigma": 0.0}, "sigma"),
             (NORMAL, {"sigma": math.nan}, "sigma"),
-            (NORMAL, {"divergence": "sub-gamma"}, "needs the parameter 'tail'"),
+            (NORMAL, {"divergence": "sub-gamma"}, "requires the parameter 'tail'"),
             (NORMAL, {"tail": 1.0}, "has no tail"),
             (NORMAL, {"contamination": 0.1}, "contamination"),
             (HEAVY, {"tail": -1.0}, "tail"),
-            (RR, {"divergence": "kl", "sigma": 1.0}, "sigma and tail are"),
-            (RR, {"tail": 1.0}, "sigma and tail are"),
+            (RR, {"divergence": "kl", "sigma": 1.0}, "sigma and tail require continuous feedback"),
+            (RR, {"tail": 1.0}, "sigma and tail require continuous feedback"),
         ],
     )
     def test_unfitting_parameters_are_refused(self, corruption: Any, given: dict[str, Any], complaint: str) -> None:

@@ -87,5 +87,5 @@ class TestContamination:
             with pytest.raises(ValueError, match="delta"):
                 policy.suspects(delta)
         noisy = make_policy("dp-ucb", arms=2, epsilon=1.0)
-        with pytest.raises(ValueError, match="noisy rewards"):
+        with pytest.raises(ValueError, match="has no estimates"):
             noisy.suspects()

@@ -82,15 +82,15 @@ class TestDecisions:
     @pytest.mark.parametrize(
         ("arms", "reports", "complaint"),
         [
-            ([0, 3], [1, 1], "arm 3.*not exist"),
-            ([0, -1], [1, 1], "arm -1.*not exist"),
-            ([0, 1], [1, 1.5], "1.5.*out of range"),
-            ([0, 1], [1, math.nan], "nan.*out of range"),
-            ([0, 1], [1], "lists of one length"),
+            ([0, 3], [1, 1], "arm 3 does not exist"),
+            ([0, -1], [1, 1], "arm -1 does not exist"),
+            ([0, 1], [1, 1.5], "feedback 1.5 is out of range"),
+            ([0, 1], [1, math.nan], "feedback nan is out of range"),
+            ([0, 1], [1], "two lists of the same length"),
             ([0.5, 1], [1, 1], "not whole numbers"),
             ([0, 1], ["a", "b"], "not numbers"),
-            ([[0, 1]], [[0, 1]], "lists of one length"),
-            ([[0], [1, 2]], [0, 1], "lists of one length"),
+            ([[0, 1]], [[0, 1]], "two lists of the same length"),
+            ([[0], [1, 2]], [0, 1], "two lists of the same length"),
         ],
     )
     def test_invalid_log_is_refused_without_effect(self, arms: Any, reports: Any, complaint: str) -> None:

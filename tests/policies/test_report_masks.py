@@ -175,10 +175,10 @@ class TestCorruptionOfAReport:
     @pytest.mark.parametrize(
         ("name", "arm", "report", "complaint"),
         [
-            ("klucb-cf", CURVE, RR, "with a RandomizedResponse"),
+            ("klucb-cf", CURVE, RR, "require arms with a RandomizedResponse"),
             ("klucb-cf", RR, CURVE, "not affine"),
             ("klucb-cf", RR, 0.5, "not affine"),
-            ("glr-klucb-cf", CURVE, RR, "with a RandomizedResponse"),
+            ("glr-klucb-cf", CURVE, RR, "require arms with a RandomizedResponse"),
         ],
     )
     def test_invalid_mask_is_refused_without_effect(
@@ -219,10 +219,10 @@ class TestLogs:
             ("klucb-cf", RR, "ab", "not affine"),
             ("klucb-cf", RR, [None, CURVE], "not affine"),
             ("auto", RR, [None, GaussianNoise(1.0)], "adds noise"),
-            ("klucb-cf", CURVE, [None, RR], "with a RandomizedResponse"),
-            ("auto", CURVE, [None, RR], "with a RandomizedResponse"),
-            ("uniform", RR, [None, RR], "no corruption.*report's own"),
-            ("ucb-cf", GaussianNoise(1.0), [None, RR], "no corruption.*report's own"),
+            ("klucb-cf", CURVE, [None, RR], "require arms with a RandomizedResponse"),
+            ("auto", CURVE, [None, RR], "require arms with a RandomizedResponse"),
+            ("uniform", RR, [None, RR], "does not support a corruption for a single report"),
+            ("ucb-cf", GaussianNoise(1.0), [None, RR], "does not support a corruption for a single report"),
         ],
     )
     def test_invalid_log_is_refused_without_effect(self, name: str, arm: Any, corruptions: Any, complaint: str) -> None:

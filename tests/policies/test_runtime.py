@@ -64,7 +64,7 @@ def test_unknown_compile_mode_is_reported(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(cache, "is_stored", lambda name: False)
     monkeypatch.setattr(threading.Thread, "start", lambda thread: None)  # else it would compile
     Entries(KINDS["uniform"].layout, "").prepare()
-    assert said[0] == "MASKEDBANDITS_COMPILE = 'soon' is taken for background: give now or background"
+    assert said[0] == "MASKEDBANDITS_COMPILE = 'soon' is unknown, background is used: give now or background"
     assert "in the background" in said[1]
 
 

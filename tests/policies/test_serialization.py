@@ -99,8 +99,8 @@ class TestFilesFromElsewhere:
         [
             ({"format": 2}, "another format"),
             ({"format": None}, "another format"),
-            ({"name": "klucb-cd"}, "no policy of that name"),
-            ({"name": ["klucb-cf"]}, "no policy of that name"),
+            ({"name": "klucb-cd"}, "its policy is unknown"),
+            ({"name": ["klucb-cf"]}, "its policy is unknown"),
             ({"name": "klucb-cf"}, "damaged"),
             ({"name": "auto"}, "damaged"),
             ({"parameters": None}, "parameters"),
@@ -108,7 +108,7 @@ class TestFilesFromElsewhere:
             ({"parameters": {"window": 2**32}}, "size"),
             ({"parameters": {"window": "x"}}, "parameters"),
             ({"parameters": {"window": 11}}, "size"),
-            ({"parameters": {"window": 10, "c": 1.0}}, "its c is not what its parameters say"),
+            ({"parameters": {"window": 10, "c": 1.0}}, "its c contradicts its parameters"),
             ({"parameters": {"window": 10, "restarts": [0, 5]}}, "size"),
             ({"parameters": {"window": 10, "restarts": "doubling"}}, "parameters"),
         ],
@@ -264,6 +264,6 @@ class TestFeedbackOfAnySize:
         with np.load(path) as file:
             saved = json.loads(str(file["about"]))["parameters"]
         rewrite(path, {"parameters": {**saved, "sigma": 7.0}})
-        refused(path, "its xi is not what its parameters say")
+        refused(path, "its xi contradicts its parameters")
         rewrite(path, {"parameters": {**saved, "divergence": "sub-gamma", "tail": 1.0}})
         refused(path, "damaged")

@@ -236,7 +236,7 @@ def test_page_shows_groups(page: Any, service: Running) -> None:
     page.goto(f"{service.address}/dashboard")
     page.get_by_role("link", name=name, exact=True).click()
     expect(tile(page, "Reports received")).to_have_text("120", timeout=WAIT)
-    expect(page.locator(".lead")).to_contain_text("of the 3 groups 3 have a clear best arm")
+    expect(page.locator(".lead")).to_contain_text("Of 3 groups, 3 have a clear best arm")
     expect(page.get_by_text("one of 6 answers, masked, that hides group, arm and reward together")).to_be_visible()
     expect(page.get_by_text("Each group has its own policy.")).to_be_visible()
     groups = page.get_by_role("region", name="Groups", exact=True).locator("tbody tr")

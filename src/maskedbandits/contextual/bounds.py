@@ -60,7 +60,7 @@ def contextual_bound(
 
     """
     if not isinstance(problem, ContextualProblem):
-        raise UserError("the bound is of a problem with groups: give a ContextualProblem; others have those of theory")
+        raise UserError("this bound requires groups: give a ContextualProblem, or use maskedbandits.theory")
     exact = float(masks.check_epsilon(epsilon))
     masks.check_kind(answers)
     kind = answers or masks.better_kind(exact, problem.shares)

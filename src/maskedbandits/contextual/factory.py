@@ -160,7 +160,7 @@ def build_grouping(
     known_shares = None if shares is None else _validation.check_parts_of_one("shares", shares, many)
     presumed = np.full(many, 1.0 / many) if known_shares is None else known_shares
     if not kind_of(name).sees_corruption or kind_of(name).sees_rewards:
-        raise UserError(f"{name} does not learn through a mask: take one that does, such as auto or klucb-cf")
+        raise UserError(f"{name} does not learn from masked feedback: use one that does, such as auto or klucb-cf")
     masks.check_kind(answers)
     if pool is not None and not (isinstance(pool, (int, np.bool_)) and pool in (True, False)):
         raise WrongValueError("pool", pool, "True, False, or nothing")
@@ -172,7 +172,7 @@ def build_grouping(
 def _refuse_another_mask(parameters: Mapping[str, Any]) -> None:
     """Refuse a corruption: it follows from the other arguments."""
     if "corruption" in parameters:
-        raise UserError("corruption: how each group sees answers follows from epsilon and the shares; leave it out")
+        raise UserError("corruption follows from epsilon and the shares: leave it out")
 
 
 def _refuse_visitors_times(grouping: Grouping, parameters: Mapping[str, Any]) -> None:
@@ -187,7 +187,7 @@ def _refuse_visitors_times(grouping: Grouping, parameters: Mapping[str, Any]) ->
 def _group_count(groups: int | None, partition: Partition | None) -> int:
     """Return the number of groups, or of cells."""
     if (groups is None) == (partition is None):
-        raise UserError("a contextual policy has groups, or a partition whose cells they are: give one of the two")
+        raise UserError("a contextual policy requires either groups or a partition: give one of them")
     if partition is None:
         return check_int("groups", groups, 1, MAX_GROUPS)
     if not isinstance(partition, Partition):

@@ -34,7 +34,9 @@ def check_epsilon(epsilon: Number) -> Fraction:
     """Return an exact epsilon; refuse one that leaves nothing to learn."""
     exact = as_epsilon(epsilon)
     if math.tanh(0.5 * float(exact)) < MIN_SLOPE:
-        raise UserError(f"epsilon = {abbreviate(epsilon)} leaves nothing to learn: give a larger one, such as 1")
+        raise UserError(
+            f"epsilon = {abbreviate(epsilon)} is too small to learn from answers: give a larger one, such as 1"
+        )
     return exact
 
 

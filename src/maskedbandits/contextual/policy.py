@@ -107,7 +107,7 @@ class Contextual:
 
     @property
     def sigma(self) -> None:
-        """None: answers are never unbounded numbers."""
+        """Always None, because answers are bounded."""
         return
 
     @property
@@ -132,12 +132,12 @@ class Contextual:
 
     @property
     def by_group(self) -> list[Policy]:
-        """The policies of single groups, to read from. While other threads learn, read from a copy."""
+        """The policies of single groups, for reading. While other threads learn, read from a copy."""
         return self._policies[-self.groups :]
 
     @property
     def observations(self) -> int:
-        """Number of answers taken in."""
+        """Number of answers that the policy has learned from."""
         with self._lock:
             firsts, times = self._levels.firsts, self._state.scalars["time"]
             ends = np.where(self._levels.one_bit == 1, firsts[:-1] + 1, firsts[1:])  # all parts see the same bit
@@ -264,7 +264,7 @@ class Contextual:
         return Question(table[part].tolist(), signs_of_groups, own, parts, level=level)
 
     def observe(self, question: Question, answer: int) -> None:
-        """Take in the masked answer to a question.
+        """Update the policy with the masked answer to a question.
 
         Parameters
         ----------
@@ -276,13 +276,13 @@ class Contextual:
         Raises
         ------
         UserError
-            If the question is not one of this policy, or the answer is out of range.
+            If the question belongs to another policy, or the answer is out of range.
 
         """
         self.observe_many([question], [answer])
 
     def observe_many(self, questions: Sequence[Question], values: Sequence[int]) -> None:
-        """Take in masked answers to many questions in order: the same as `observe` for each of them, and faster.
+        """Update the policy with many masked answers, in order. Equal to `observe` for each, and faster.
 
         Parameters
         ----------
@@ -294,14 +294,14 @@ class Contextual:
         Raises
         ------
         UserError
-            If a question or an answer does not fit. Then none of them is taken in.
+            If a question or an answer is invalid. Then the policy does not change.
 
         """
         for name, many in (("questions", questions), ("answers", values)):
             if not isinstance(many, Collection) or isinstance(many, (Set, Mapping)):
-                raise WrongValueError(name, many, "a list, in the order in which they are to be learned from")
+                raise WrongValueError(name, many, "a list, in the order of learning")
         if len(questions) != len(values):
-            raise UserError(f"{len(questions)} questions and {len(values)} answers: give one answer to each")
+            raise UserError(f"{len(questions)} questions and {len(values)} answers: give one answer to each question")
         levels, tables, signs = (np.zeros((len(values), n), dtype=np.int64) for n in (1, self.groups, self.groups))
         checked = np.zeros(len(values), dtype=np.int64)
         for index, (question, value) in enumerate(zip(questions, values, strict=True)):
@@ -313,7 +313,7 @@ class Contextual:
         self.take_in(levels[:, 0].copy(), tables, signs, checked, [question.epsilon for question in questions])
 
     def take_in(self, levels: Ints, tables: Ints, signs: Ints, values: Ints, epsilons: Sequence[Fraction]) -> None:
-        """Take in answers whose questions are parsed already. Internal: nothing is checked.
+        """Update the policy with answers to parsed questions. Internal: nothing is checked.
 
         Arms and signs are by part, and padded with zeros to the number of groups.
         """
@@ -321,7 +321,7 @@ class Contextual:
         first = hierarchy.first_masked(answers)
         honest = 1.0 - self._policies[0].contamination
         if first < values.size and not self.kind.takes_masks:
-            raise UserError(f"{self.name} takes no answers with an epsilon of their own: mask all with {self.epsilon}")
+            raise UserError(f"{self.name} does not support answers with another epsilon: mask all with {self.epsilon}")
         at_once = max(1, MAX_ANSWERS_TIMES_GROUPS // self.groups)
         for batch in hierarchy.split_answers(hierarchy.slice_answers(answers, 0, first), at_once):
             with self._lock:
@@ -391,7 +391,7 @@ class Contextual:
         return added[0]
 
     def retire(self, arm: int) -> None:
-        """Never ask for an arm again. Late answers are still taken in.
+        """Never ask for an arm again. The policy still learns from late answers.
 
         Parameters
         ----------
@@ -414,18 +414,17 @@ class Contextual:
                 matches = [each for each in parsed if each is not None]
         if len(matches) > 1:
             raise UserError(
-                "the question may have been asked of groups as one, or of each: rebuild it with its level, as by "
-                "Question(**question.as_dict())"
+                "the level of the question is missing: rebuild it with its level, as by Question(**question.as_dict())"
             )
         if not matches:
-            raise UserError("the question is not one of this policy: give one that its ask() returned")
+            raise UserError("the question belongs to another policy: give one that ask() of this policy returned")
         return matches[0]
 
     def estimates(self) -> Floats:
         """Return the estimated mean reward of every arm in every group.
 
-        The estimates are those of the level that predicts best: the cells of a tree in which groups lie, or everybody
-        together where groups are pooled and seem alike. If no shares were given, they use those of `shares`.
+        The estimates are those of the level that predicts best. In a tree, that is a grid of cells; with pooling it
+        may be all groups together. If no shares were given, they use those of `shares`.
 
         Returns
         -------
@@ -439,11 +438,11 @@ class Contextual:
     def intervals(self, delta: float = 0.05) -> Floats:
         """Return a confidence interval for the mean reward of every arm in every group.
 
-        They hold as those of `Policy.intervals`. Each group has an interval from the answers that tell it from the
-        others, so it also holds for a group that differs where all seem alike. In a tree it is that of the group's cell
-        in the grid that predicts best. If answers revealed the shares, the intervals are as certain as the shares. If
-        nothing reveals them, the intervals hold for any shares: they show on which side of 1/2 a mean is, and how far
-        from it at least.
+        They have the guarantee of `Policy.intervals`. Each group's interval uses the answers that distinguish it from
+        other groups, so it also holds where groups only seem alike. In a tree it is the interval of the group's cell in
+        the grid that predicts best. If shares are estimated from answers, the intervals are as reliable as the shares.
+        If the shares are unknown, the intervals hold for any shares: they show on which side of 1/2 a mean is, and its
+        least distance from 1/2.
 
         Parameters
         ----------
@@ -463,7 +462,7 @@ class Contextual:
     def suspects(self, delta: float = 0.001) -> NDArray[np.bool_]:
         """Return which arms in which groups have answers that honest devices cannot produce.
 
-        They are those of the same level as `estimates`. If nothing reveals the shares, no shares can explain them.
+        They are those of the same level as `estimates`. If the shares are unknown, no shares can explain these answers.
 
         Parameters
         ----------

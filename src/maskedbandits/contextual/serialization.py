@@ -72,7 +72,7 @@ class _ContextualSerializer(serialization.Serializer[Contextual]):
         states = [select_state(state, index) for index in range(state.scalars.size)]
         each = [serialization.revive(kind, parameters, own, path, exact=exact) for own in states]
         if not grouping.is_valid() or not _learned_fits(grouping, **learned) or not _policies_fit(grouping, each):
-            raise UserError(f"{path} is damaged: its groups do not fit together; load an older copy")
+            raise UserError(f"{path} is damaged: its groups contradict each other; load an older copy")
         policy = Contextual(each, epsilon, grouping, shares, signs)
         policy.restore(learned)
         return policy

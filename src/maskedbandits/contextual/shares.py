@@ -92,13 +92,11 @@ def shares_from_survey(counts: Sequence[int], epsilon: float, *, confidence: flo
 
     checked = [check_int("a count", count, 0, MAX_ANSWERS) for count in counts] if isinstance(counts, Iterable) else []
     if len(checked) < 2 or not 0 < sum(checked) <= MAX_ANSWERS:
-        raise UserError(
-            f"a survey has a count for each of two groups or more, and 1 to {MAX_ANSWERS:,} answers: give such"
-        )
+        raise UserError(f"a survey requires counts of at least two groups, and 1 to {MAX_ANSWERS:,} answers in all")
     seen = np.array(checked, dtype=np.int64)
     mask = KaryRandomizer(seen.size, epsilon)
     if mask.epsilon == 0:
-        raise UserError("epsilon = 0 tells nothing of shares: ask with a larger one")
+        raise UserError("epsilon = 0 reveals no shares: ask with a larger epsilon")
     level = (1.0 - check_number("confidence", confidence, 0.0, 1.0, above=True, below=True)) / (2 * seen.size)
     other = float((1 - mask.truth) / (seen.size - 1))
     slope = float(mask.truth) - other

@@ -35,7 +35,7 @@ def choose(state: Any, x: Floats) -> int:
 
 @dispatch("code")
 def observe(state: Any, x: Floats, arm: int, feedback: float) -> None:
-    """Take in the feedback of a pull."""
+    """Update the state with the feedback of a pull."""
 
 
 @dispatch("code")
@@ -52,7 +52,7 @@ def choose_live(state: Any, x: Floats) -> int:
 
 @entry
 def observe_live(state: Any, x: Floats, arm: int, feedback: float) -> None:
-    """Take in the feedback of a pull."""
+    """Update the state with the feedback of a pull."""
     observe(state, x, arm, feedback)
 
 

@@ -36,11 +36,11 @@ from maskedbandits.math.linalg import add_square, dot, form, invert, times
 from maskedbandits.policies.validation import between
 
 PARAMETERS: dict[str, Param] = {
-    "gamma": param(REQUIRED, between(0.5, 1.0), "the discount of a step, such as 0.999; 1 forgets nothing"),
-    "size": param(1.0, between(0.0, 1e3, above=True), "how long the weights of an arm are at most"),
-    "ridge": param(1.0, between(1e-3, 1e6), "what is added to the diagonal"),
-    "delta": param(0.05, between(0.0, 1.0, above=True, below=True), "how often an interval may miss"),
-    "width": param(1.0, between(0.0, 10.0), "what the proved width is multiplied by; below 1 nothing is proved"),
+    "gamma": param(REQUIRED, between(0.5, 1.0), "discount of a step, such as 0.999; 1 forgets nothing"),
+    "size": param(1.0, between(0.0, 1e3, above=True), "largest norm of the weights of an arm"),
+    "ridge": param(1.0, between(1e-3, 1e6), "number added to the diagonal"),
+    "delta": param(0.05, between(0.0, 1.0, above=True, below=True), "probability that an interval misses"),
+    "width": param(1.0, between(0.0, 10.0), "factor of the proved width; below 1 the proof does not hold"),
 }
 
 
@@ -117,7 +117,7 @@ def choose(state: State, x: Floats) -> int:
 
 @inlined
 def observe(state: State, x: Floats, arm: int, feedback: float) -> None:
-    """Take in the masked feedback of an arm; the statistics of all others fade."""
+    """Update the state with the masked feedback of an arm; the statistics of all others fade."""
     if state.gamma < 1.0:
         _fade(state)
     inverse, u = state.inverses[arm], state.scratch

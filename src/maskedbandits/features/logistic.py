@@ -35,8 +35,8 @@ from maskedbandits.policies.validation import between
 MODERATION = math.pi / 8.0  # MacKay 1992: flattens a logistic function to its mean over a normal law
 
 PARAMETERS: dict[str, Param] = {
-    "prior": param(1.0, between(1e-3, 1e3), "the standard deviation of every weight before anything is seen"),
-    "gamma": param(1.0, between(0.5, 1.0), "what is left of the certainty after a step; 1 forgets nothing"),
+    "prior": param(1.0, between(1e-3, 1e3), "prior standard deviation of every weight"),
+    "gamma": param(1.0, between(0.5, 1.0), "discount of the precision per step; 1 forgets nothing"),
 }
 
 
@@ -89,7 +89,7 @@ def choose(state: State, x: Floats) -> int:
 
 @inlined
 def observe(state: State, x: Floats, arm: int, feedback: float) -> None:
-    """Take in the masked feedback of an arm; the posteriors of all others widen."""
+    """Update the state with the masked feedback of an arm; the posteriors of all others widen."""
     if state.gamma < 1.0:
         for each in range(state.pulls.size):
             _widen(state.covariances[each], state.gamma, state.prior, state.scratch)

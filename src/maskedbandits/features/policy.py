@@ -78,7 +78,7 @@ def make_featured(
         raise UserError(f"no policy over features is called {name!r}{suggest_nearest(name, MODULES)}")
     many, d = check_int("arms", arms), check_int("features", features)
     if many * d * d > MAX_MATRIX_NUMBERS:
-        raise UserError(f"arms = {many} with features = {d} take a matrix each, more than can be played: give fewer")
+        raise UserError(f"arms = {many} with features = {d} require too much memory: give fewer")
     if not isinstance(corruption, RandomizedResponse):
         raise UserError(f"corruption = {abbreviate(corruption)}: give a RandomizedResponse")
     complete = complete_parameters(name, parameters)
@@ -96,7 +96,7 @@ def complete_parameters(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
     for key, what in known.items():
         values[key] = given.get(key, what.default)
         if values[key] is REQUIRED:
-            raise UserError(f"{name} needs the parameter {key!r}: {what.hint}")
+            raise UserError(f"{name} requires the parameter {key!r}: {what.hint}")
         values[key] = what.check(key, values[key])
     return values
 
@@ -163,7 +163,7 @@ class Featured:
             return int(choose_live(self._state, x))
 
     def observe(self, features: ArrayLike, arm: int, feedback: float) -> None:
-        """Take in the masked feedback for an arm.
+        """Update the policy with the masked feedback for an arm.
 
         Parameters
         ----------

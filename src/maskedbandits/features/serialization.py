@@ -109,7 +109,7 @@ def _build_initial(about: dict[str, Any]) -> Featured:
         raise serialization.OtherFormatError
     mask = RandomizedResponse(about["p00"], about["p11"])
     if about["name"] not in MODULES:
-        raise ValueError("no policy over features of that name is known")
+        raise ValueError("its policy is unknown")
     return make_featured(
         about["name"], arms=about["arms"], features=about["features"], corruption=mask, **about["parameters"]
     )
@@ -118,13 +118,13 @@ def _build_initial(about: dict[str, Any]) -> Featured:
 def _fill(key: str, array: NDArray[Any], found: NDArray[Any]) -> None:
     """Copy a saved array into the state, if it is valid."""
     if found.shape != array.shape or found.dtype != array.dtype:
-        raise ValueError(f"its {key} are not of the shape that it says")
+        raise ValueError(f"its {key} have another shape than declared")
     if array.dtype != np.uint64 and not np.all(np.isfinite(found)):
-        raise ValueError(f"its {key} are no numbers")
+        raise ValueError(f"its {key} are not numbers")
     if key in ("pulls", "lengths", "clock") and np.any(found < 0):
         raise ValueError(f"its {key} are below 0")
     if key == "left" and not found[0] > 0.0:
-        raise ValueError("nothing is left of its ridge")
+        raise ValueError("its ridge is 0")
     if found.ndim == 3 and np.any(np.diagonal(found, axis1=1, axis2=2) <= 0.0):
-        raise ValueError(f"its {key} measure no lengths")
+        raise ValueError(f"its {key} have a diagonal that is not positive")
     array[:] = found

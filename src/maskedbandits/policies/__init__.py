@@ -351,7 +351,7 @@ def known_corruption(
 ) -> tuple[Corruption, ...]:
     """Return the corruption of every arm, as far as the policy has to know it."""
     if kind.sees_corruption and corruption is None:
-        raise UserError(f"{kind.name} needs corruption: the RandomizedResponse that masks the feedback")
+        raise UserError(f"{kind.name} requires corruption: give the RandomizedResponse that masks the feedback")
     each = expand_per_arm(IDENTITY if corruption is None else corruption, arms)
     if not kind.sees_corruption:
         return (IDENTITY,) * arms

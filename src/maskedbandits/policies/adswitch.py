@@ -53,16 +53,16 @@ LONG_WAIT = float(1 << 32)  # longer than any real wait
 class Policy(Gains):
     """The statistics of an episode, beside the counts."""
 
-    horizon: int = param(REQUIRED, validation.count, "how many steps will be played", stored=False, time=DURATION)
+    horizon: int = param(REQUIRED, validation.count, "number of steps", stored=False, time=DURATION)
     strictness: float = param(
         16.0,
         validation.between(0, math.inf),
-        "how much evidence it takes to evict an arm: 16 in the proof, 2 plays better",
+        "evidence required to evict an arm: 16 in the proof, 2 performs better",
     )
     finest: float = param(  # less, and an arm with a large gap would never be checked
         16.0,
         validation.between(2, math.inf),
-        "an evicted arm is checked for changes down to its gap divided by this: 16 in the proof",
+        "smallest change to check an evicted arm for, as its gap divided by this: 16 in the proof",
     )
     log: float = computed()  # log T
     rate: float = computed()  # 1 / sqrt(K T log T)
@@ -173,7 +173,7 @@ def score_ahead(state: Policy, arm: int) -> float:
 
 @inner
 def observe(state: Policy, arm: int, feedback: float) -> None:
-    """Take in a gain; restart, evict, or draw what to check in the next step."""
+    """Update the state with a gain; restart, evict, or draw what to check in the next step."""
     scalars = state.scalars[0]
     state.gained[arm] += gain_of(state, arm, count_feedback(state, arm, feedback))
     state.last[arm] = scalars.time

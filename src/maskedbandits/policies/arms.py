@@ -22,7 +22,7 @@ def check_kind(kind: Kind) -> None:
     """Refuse a kind of policy whose arms cannot change."""
     if not kind.takes_arms:
         raise UserError(
-            f"{kind.name} is made for a number of arms that stays: take auto, or klucb-cf, ucb-cf or ts-cf, also as "
+            f"{kind.name} does not support adding or retiring arms: use auto, or klucb-cf, ucb-cf or ts-cf, also as "
             "sw-, d-, glr-, cusum-, ph- or m-"
         )
 
@@ -33,7 +33,7 @@ def polyline_of(kind: Kind, corruption: Corruption | None, arms: int, noisy: boo
         return None
     one = expand_per_arm((*(IDENTITY,) * arms, corruption), arms + 1)[-1]
     if noisy or isinstance(one, Noise):
-        raise UserError(f"a {kind.name} with noise has the same on all arms, and one without has none: leave it out")
+        raise UserError(f"all arms of a {kind.name} have the same noise, or none: leave out corruption")
     return one.polyline
 
 
@@ -43,9 +43,7 @@ def add_arm(kind: Kind, parameters: Mapping[str, Any], state: Any, line: Polylin
     like = _check_one_mask(state) if line is None else _find_mask(state, line, honest)
     more = 0 if like is not None or line is None else line.means.size
     if line is not None and line.means.size != 2 and has_field(state, "mixed") and state.scalars[0].mixed:
-        raise UserError(
-            "reports had corruptions of their own, which a Monotone does not go with: give a RandomizedResponse"
-        )
+        raise UserError("reports had their own corruptions, which exclude a Monotone: give a RandomizedResponse")
     nodes = int(state.scalars[0].nodes)
     new = copy_widened(state, {"arms": arm + 1, "nodes": nodes + more, "leaves": 1 << arm.bit_length()})
     scalars = new.scalars[0]
@@ -78,7 +76,7 @@ def _check_one_mask(state: Any) -> int:
     """Return an arm, if all arms have the same mask."""
     lines = {(state.flips[arm], *(part.tobytes() for part in _nodes(state, arm))) for arm in _arm_of_each_mask(state)}
     if len(lines) > 1:
-        raise UserError("the arms have several corruptions: say which one the new arm has")
+        raise UserError("the arms have different corruptions: give corruption for the new arm")
     return 0
 
 
@@ -120,9 +118,9 @@ def retire_arm(kind: Kind, state: Any, arm: int) -> None:
     """Mark an arm as never to be chosen again."""
     scalars = state.scalars[0]
     if state.closed[arm]:
-        raise UserError(f"arm {arm} is retired already: its place is not used again")
+        raise UserError(f"arm {arm} is already retired")
     if scalars.retired + 1 == scalars.arms:
-        raise UserError(f"arm {arm} is the last that is left: add another one first")
+        raise UserError(f"arm {arm} is the last open arm: add another first")
     state.closed[arm] = 1
     scalars.retired += 1
     for module in kind.modules:

@@ -76,15 +76,15 @@ def _fill_parameters(divergence: str, known: Spread, given: Mapping[str, Any]) -
     others = {key: value for key, value in given.items() if key != "xi"}
     sigma, xi, tail = given.get("sigma"), given.get("xi"), given.get("tail")
     if sigma is not None and xi is not None:
-        raise UserError("sigma and xi = 2 sigma^2 say the same: give one of them")
+        raise UserError("sigma and xi = 2 sigma^2 are the same parameter: give one of them")
     if sigma is None:
         sigma = known.sigma if xi is None else math.sqrt(xi / 2.0)
     if divergence == "gaussian":
         if tail is not None:
-            raise UserError("a gaussian divergence has no tail: leave it out, or take divergence = 'sub-gamma'")
+            raise UserError("a gaussian divergence has no tail: leave out tail, or use divergence = 'sub-gamma'")
         return {**others, "divergence": divergence, "sigma": sigma}
     if tail is None and known.tail == 0.0:
-        raise UserError("divergence = 'sub-gamma' needs the parameter 'tail': the scale of Laplace noise")
+        raise UserError("divergence = 'sub-gamma' requires the parameter 'tail': give the scale of Laplace noise")
     return {**others, "divergence": divergence, "sigma": sigma, "tail": known.tail if tail is None else tail}
 
 
@@ -92,13 +92,13 @@ def _refuse_kl(kind: Kind, each: Sequence[Corruption], given: Mapping[str, Any])
     """Refuse the Bernoulli divergence for unbounded feedback, and for indices that lack it."""
     for one in each:
         if isinstance(one, Noise):
-            raise UserError(f"divergence = 'kl' is for feedback in [0, 1], and {one} gives any number: leave it out")
+            raise UserError(
+                f"divergence = 'kl' requires feedback in [0, 1], and {one} is unbounded: leave out divergence"
+            )
     if given.get("divergence") == "kl" and kind.code["index"] is not kl:
-        raise UserError(f"{kind.name} has no divergence 'kl': take one whose name has klucb in it")
+        raise UserError(f"{kind.name} does not support divergence = 'kl': use a policy with klucb in its name")
     if given.get("sigma") is not None or given.get("tail") is not None:
-        raise UserError(
-            "sigma and tail are for feedback that is no bits: leave them out, or give a divergence of those"
-        )
+        raise UserError("sigma and tail require continuous feedback: leave them out, or give a divergence for it")
 
 
 def _refuse_unless_blind(kind: Kind, each: Sequence[Corruption]) -> None:
@@ -106,6 +106,6 @@ def _refuse_unless_blind(kind: Kind, each: Sequence[Corruption]) -> None:
     for one in each:
         if isinstance(one, Noise) and kind.learns_from not in ("nothing", "rewards"):
             raise UserError(
-                f"{kind.name} learns from feedback in [0, 1], and {one} gives any number: take klucb-cf or ucb-cf, "
+                f"{kind.name} requires feedback in [0, 1], and {one} is unbounded: use klucb-cf or ucb-cf, "
                 "also as sw-, d- or oracle-"
             )

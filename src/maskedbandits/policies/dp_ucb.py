@@ -35,7 +35,7 @@ DEPTH = 48  # levels of the tree
 class Policy(Arms):
     """A binary tree over the rewards of every arm."""
 
-    epsilon: float = param(REQUIRED, validation.epsilon, "the privacy loss of a reward, such as 1.0")
+    epsilon: float = param(REQUIRED, validation.epsilon, "epsilon of a reward, such as 1.0")
     true: Floats = array(lambda scalars: scalars.arms * DEPTH, least=-FOREVER, most=FOREVER)  # sums of the nodes
     public: Floats = array(lambda scalars: scalars.arms * DEPTH, least=-FOREVER, most=FOREVER)  # and with noise
     base: Floats = array(
@@ -114,7 +114,7 @@ def score_ahead(state: Policy, arm: int) -> float:
 
 @inner
 def observe(state: Policy, arm: int, feedback: float) -> None:
-    """Take in the reward, and release the arm's sum again: one node of the tree closes, with fresh noise."""
+    """Add the reward, and release the arm's sum again: one node of the tree closes, with fresh noise."""
     scalars = state.scalars[0]
     scalars.time += 1
     state.counts[arm] += 1.0

@@ -15,9 +15,9 @@ from maskedbandits.policies.registry import Kind
 def check_bounds_known(kind: Kind, parameters: Mapping[str, Any]) -> None:
     """Refuse a policy without masked feedback, or without known bounds of it."""
     if kind.sees_rewards:
-        raise UserError(f"{kind.name} keeps noisy rewards, no masked feedback: ask a policy that is shown reports")
+        raise UserError(f"{kind.name} has no estimates, because it sees rewards: use a policy that learns from reports")
     if parameters.get("tail") is not None:
-        raise UserError("with a heavy tail no bounds are known that hold at all times: ask for estimates")
+        raise UserError("no anytime bounds are known for noise with a heavy tail: use estimates instead")
 
 
 def estimates(state: Any, contamination: float) -> Floats:

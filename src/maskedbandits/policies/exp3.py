@@ -61,14 +61,12 @@ def gain_of(state: Gains, arm: int, feedback: float) -> float:
 class Policy(Gains):
     """The weights of the arms, and the learning rate. EXP3.S takes no variation, REXP3 no changes."""
 
-    horizon: int = param(REQUIRED, validation.count, "how many steps will be played", stored=False, time=DURATION)
-    changes: int = param(
-        1, validation.count, "how many segments to be ready for; a world that never changes has 1", stored=False
-    )
+    horizon: int = param(REQUIRED, validation.count, "number of steps", stored=False, time=DURATION)
+    changes: int = param(1, validation.count, "number of segments; 1 if nothing changes", stored=False)
     variation: float = param(
         None,
         validation.between(0, math.inf),
-        "by how much the means move in all, such as problem.variation",
+        "total variation of the means, such as problem.variation",
         stored=False,
     )
     gamma: float = computed()

@@ -26,7 +26,7 @@ FIRST_SCORE = 1e100  # of an arm that must be pulled first, divided by its unans
 class Policy(Arms):
     """The amount of noise."""
 
-    epsilon: float = param(REQUIRED, validation.epsilon, "the privacy loss of a reward, such as 1.0")
+    epsilon: float = param(REQUIRED, validation.epsilon, "epsilon of a reward, such as 1.0")
 
 
 @inlined

@@ -20,9 +20,9 @@ class Policy(Arms):
 
     segments: int = size(1)
     restarts: Any = param(
-        REQUIRED, validation.restarts, "when segments begin, such as [0, 5000]", stored=False, time=POSITION
+        REQUIRED, validation.restarts, "starts of the segments, such as [0, 5000]", stored=False, time=POSITION
     )
-    best: Any = param(REQUIRED, validation.best_arms, "the best arm of every segment, such as [0, 2]", stored=False)
+    best: Any = param(REQUIRED, validation.best_arms, "best arm of every segment, such as [0, 2]", stored=False)
     following: int = variable(0, most=lambda scalars: scalars.segments - 1)  # changes so far
     begins: Ints = fixed_array(lambda scalars: scalars.segments - 1)
     best_arms: Ints = fixed_array(lambda scalars: scalars.segments)

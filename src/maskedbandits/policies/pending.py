@@ -57,11 +57,11 @@ def check_expire_after(name: str, value: Any) -> int | None:
     if value is None:
         return None
     if isinstance(value, float) and value == float("inf"):
-        raise WrongValueError(name, value, "a number of decisions, or None to wait for ever")
+        raise WrongValueError(name, value, "a number of decisions, or None to wait without limit")
     return min(check_int(name, value, 0), FOREVER)
 
 
-check_expire_after.words = "a whole number, 0 or more, or nothing to wait for ever"  # type: ignore[attr-defined]
+check_expire_after.words = "a whole number, 0 or more; leave out to wait without limit"  # type: ignore[attr-defined]
 
 
 def _arms(scalars: Any) -> int:
@@ -83,7 +83,7 @@ class Pending(Record):
     expire_after: Any = param(
         EXPIRE_AFTER,
         check_expire_after,
-        "after how many further decisions to give up on a report that has not arrived; 0 ignores pending reports",
+        "decisions after which a pending report is given up; 0 ignores pending reports",
         stored=False,
     )
     lifetime: int = computed(scratch=True)  # expire_after, or NEVER

@@ -1,4 +1,4 @@
-"""The policy that a user holds: it chooses arms, takes in reports, and answers questions about its state."""
+"""The policy of an application: it chooses arms, learns from reports, and describes its state."""
 
 from __future__ import annotations
 
@@ -114,8 +114,8 @@ class Policy:
     def contamination(self) -> float:
         """Largest share of reports that may be lies.
 
-        Lies are zeros at worst, so a feedback mean is at least (1 - share) g(mean). With this line in place of g, an
-        upper confidence bound remains one whatever the liars say. Flipped feedback has flipped lies, so the same holds.
+        Lies are zeros at worst, so a feedback mean is at least (1 - share) g(mean). With this line instead of g, an
+        upper confidence bound holds for any lies. Flipped feedback has flipped lies, so the same holds.
         """
         return float(self._parameters.get("contamination", 0.0))
 
@@ -127,7 +127,7 @@ class Policy:
 
     @property
     def observations(self) -> int:
-        """Number of reports taken in."""
+        """Number of reports that the policy has learned from."""
         return int(self._state.scalars[0].time)
 
     @property
@@ -155,9 +155,9 @@ class Policy:
     def choose(self, n: int | None = None, *, among: ArrayLike | None = None) -> int | Ints:
         """Decide which arm to pull next.
 
-        Every arm returned is a decision. Its report is pending until `observe` takes one in, until `expire` gives up
-        on it, or until the policy does so itself after ``expire_after`` further decisions. A burst of n decisions
-        explores like n single ones. `indices`, `probabilities` and `sample` look at the policy without deciding.
+        Every arm returned is a decision. Its report is pending until `observe` receives it, until `expire` gives it
+        up, or until the policy itself gives it up after ``expire_after`` further decisions. A burst of n decisions
+        explores like n single ones. `indices`, `probabilities` and `sample` do not decide.
 
         Parameters
         ----------
@@ -237,7 +237,7 @@ class Policy:
         return out
 
     def observe(self, arm: int, feedback: float, corruption: Corruption | None = None) -> None:
-        """Take in the report for an arm.
+        """Update the policy with a report.
 
         Parameters
         ----------
@@ -281,7 +281,7 @@ class Policy:
     def observe_many(
         self, arms: ArrayLike, feedbacks: ArrayLike, corruptions: Sequence[Corruption | None] | None = None
     ) -> None:
-        """Take in many reports in order: the same as `observe` for each of them, and much faster.
+        """Update the policy with many reports, in order. Equal to `observe` for each, and much faster.
 
         Parameters
         ----------
@@ -295,7 +295,7 @@ class Policy:
         Raises
         ------
         UserError
-            If a report does not fit. Then none of them is taken in.
+            If a report is invalid. Then the policy does not change.
 
         Examples
         --------
@@ -310,7 +310,7 @@ class Policy:
         self._take_in(Reports.read(pulled, seen, corruptions))
 
     def _take_in(self, reports: Reports) -> None:
-        """Take in reports; a refused call changes nothing."""
+        """Update the state; a refused call changes nothing."""
         with self._lock:
             self._state = reports.take_in(self._kind, self._state, self.contamination, self.sigma)
             self._mixed = is_mixed(self._kind, self._state)
@@ -408,7 +408,7 @@ class Policy:
             return self._arms - 1
 
     def retire(self, arm: int) -> None:
-        """Never choose an arm again. Its observations stay, and late reports of it are still taken in.
+        """Never choose an arm again. Its observations stay, and the policy still learns from late reports.
 
         Parameters
         ----------
@@ -509,8 +509,8 @@ class Policy:
     def suspects(self, delta: float = 0.001) -> NDArray[np.bool_]:
         """Return which arms have reports that honest devices cannot produce, such as a mean outside [1-p, p].
 
-        If everybody is honest, no arm is suspect with probability 1 - delta: at all times simultaneously if everything
-        is remembered, at every single time with a window, a discount or restarts. The share of lies in
+        If all devices are honest, no arm is suspect with probability 1 - delta: at all times simultaneously if
+        everything is remembered, at every single time with a window, a discount or restarts. The share of lies in
         ``contamination`` alone makes no arm suspect.
 
         Parameters

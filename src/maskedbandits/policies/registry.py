@@ -146,7 +146,7 @@ class Kind:
             values["horizon"] = planned.FIRST_PHASE  # later phases have their own
         for key, what in self.parameters.items():
             if values[key] is REQUIRED or (values[key] is None and what.required):
-                raise UserError(f"{self.name} needs the parameter {key!r}: {what.hint}")
+                raise UserError(f"{self.name} requires the parameter {key!r}: {what.hint}")
             values[key] = what.check(key, values[key])
         values |= self.fixed
         for module in self.modules:

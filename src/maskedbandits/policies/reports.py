@@ -30,7 +30,7 @@ class Reports(NamedTuple):
         return cls(arms, feedbacks, None if corruptions is None else report_masks.read_masks(corruptions, arms.size))
 
     def take_in(self, kind: Kind, state: Any, contamination: float, sigma: float | None) -> Any:
-        """Take in the reports, and return the state; it is another one if it had no room for masks.
+        """Update the state with the reports, and return the state; it is another one if it had no room for masks.
 
         A refused call changes nothing.
         """
@@ -48,7 +48,7 @@ class Reports(NamedTuple):
         return state
 
     def _take_in_plain(self, kind: Kind, state: Any, many: int) -> None:
-        """Take in the first reports, which have the masks of their arms."""
+        """Update the state with the first reports, which have the masks of their arms."""
         if many == 1:  # the code for one report is loaded anyway
             get_entries(kind.layout, kind.name).observe(state, int(self.arms[0]), float(self.feedbacks[0]))
         elif many:
@@ -60,7 +60,7 @@ class Reports(NamedTuple):
         if self.masks is None:
             return 0 if mixed else self.arms.size
         if not kind.takes_masks or sigma is not None:
-            raise UserError(f"{kind.name} takes no corruption of a report's own: give the feedback alone")
+            raise UserError(f"{kind.name} does not support a corruption for a single report: give the feedback alone")
         if not kind.sees_corruption:
             return self.arms.size
         tell_apart = get_entries(kind.layout, kind.name, ".masked").tell_apart

@@ -76,7 +76,7 @@ def _compile_mode() -> str:
     """Return when live policies get machine code: now, or once it is compiled in the background."""
     mode = os.environ.get(MODE) or "background"
     if mode not in ("now", "background"):
-        cache.say(f"{MODE} = {mode!r} is taken for background: give now or background")
+        cache.say(f"{MODE} = {mode!r} is unknown, background is used: give now or background")
     return mode if CAN_INTERPRET else "now"
 
 

@@ -197,7 +197,7 @@ def read_state(kind: Kind, file: Any, sizes: Mapping[str, int], many: int) -> An
     """Return the state in an archive, of ``many`` policies side by side (``_numba/state.py``)."""
     scalars = kind.layout.unpack(file["own"])
     if scalars.shape != (many,):
-        raise ValueError("it does not hold as many policies as it says")
+        raise ValueError("its number of policies is wrong")
     _, lengths = kind.layout.check_extents(scalars[:1])
     refuse_more(sizes, ("ints", "floats"), many * 8 * sum(lengths.values()) + MAX_HEADER_BYTES)
     state = kind.layout.State(scalars, file["ints"], file["floats"])
@@ -222,7 +222,7 @@ def read_kind(about: Any) -> Kind:
     if not isinstance(about, dict) or about.get("format") != FORMAT:
         raise OtherFormatError
     if not isinstance(about.get("name"), str) or about["name"] not in KINDS:
-        raise ValueError("no policy of that name is known")
+        raise ValueError("its policy is unknown")
     given = about.get("parameters")
     return KINDS[about["name"]].variant(given if isinstance(given, dict) else {})
 
@@ -241,11 +241,11 @@ def _fault(kind: Kind, given: Any, state: Any) -> str:
         parameters = kind.complete(given, arms)
         for key, value in kind.sizes(parameters).items():  # before arrays of that size are allocated
             if state.scalars[0][key] != value:
-                return "it is not of the size that its parameters say"
+                return "its size contradicts its parameters"
         with np.errstate(all="ignore"):  # a line without a slope is refused below
             fresh = build_state(kind, parameters, _lines(state, parameters.get("contamination", 0.0)))
     except (ValueError, IndexError, OverflowError, ZeroDivisionError) as error:
-        return f"its parameters are not those of a policy ({error})"
+        return f"its parameters are invalid ({error})"
     return _difference(layout, state, fresh) or _contradiction(kind, parameters, state)
 
 
@@ -270,12 +270,12 @@ def _difference(layout: Any, state: Any, fresh: Any) -> str:
     scalars, new = state.scalars[0], fresh.scalars[0]
     for key in (*layout.sizes, *layout.stored, *layout.computed):
         if scalars[key] != new[key] and key not in ("mixed", "memo"):
-            return f"its {key} is not what its parameters say"
+            return f"its {key} contradicts its parameters"
     if "mixed" in layout.sizes and scalars["mixed"] > 1:
-        return "it is not of the size that its parameters say"
+        return "its size contradicts its parameters"
     for key, section in layout.arrays.items():
         if section.fixed and not np.allclose(getattr(state, key), getattr(fresh, key), rtol=1e-12, atol=0.0):
-            return f"its {key} are not what its parameters say"
+            return f"its {key} contradict its parameters"
     return ""
 
 

@@ -69,7 +69,7 @@ def count(name: str, value: Any) -> int:
     return check_int(name, value)
 
 
-@described_as("a whole number, 1 or more, or nothing where it is not known")
+@described_as("a whole number, 1 or more; leave out if unknown")
 def perhaps_count(name: str, value: Any) -> int | None:
     """Check a positive integer, or None if it is unknown."""
     return None if value is None else check_int(name, value)
@@ -90,7 +90,7 @@ def window(name: str, value: Any) -> float:
         return math.inf
     steps = check_int(name, value)
     if steps > 1 << 32:
-        raise UserError(f"{name} {steps} is more than can be kept in memory: for no limit give math.inf")
+        raise UserError(f"{name} {steps} does not fit into memory: give math.inf for no limit")
     return steps
 
 
@@ -120,7 +120,7 @@ def best_arms(name: str, value: Any) -> list[int]:
     such_as = "the best arm of every segment, such as [0, 2]"
     listed = value.tolist() if isinstance(value, np.ndarray) else value
     if isinstance(listed, (list, tuple)) and any(isinstance(each, float) for each in listed):
-        raise WrongValueError(name, listed, f"{such_as}: problem.best_arms holds arms, and problem.best their means")
+        raise WrongValueError(name, listed, f"{such_as}: problem.best_arms has arms, problem.best their means")
     return _check_list(name, value, such_as)
 
 
@@ -139,7 +139,7 @@ def share_of_lies(name: str, value: Any) -> float:
 def plain_numbers(arm: Any, feedback: Any) -> tuple[int, float]:
     """Return an arm and a feedback of any numeric type as plain numbers; refuse text and booleans as arms."""
     if isinstance(arm, (list, tuple)) or np.ndim(arm) > 0:
-        raise UserError("several arms were given where one is expected: give many reports to observe_many")
+        raise UserError("several arms instead of one: give many reports to observe_many")
     if isinstance(arm, (bool, np.bool_)) or not isinstance(arm, SupportsIndex):
         raise UserError(f"arm {arm!r} is not a whole number: arms are numbered from 0")
     if not isinstance(feedback, (Real, np.bool_)):
@@ -174,9 +174,11 @@ def many(arms: Any, feedbacks: Any, known: int, most: float) -> tuple[Ints, Floa
     try:
         pulled, seen = np.asarray(arms), np.asarray(feedbacks)
     except ValueError:  # lists of several lengths in one
-        raise UserError("arms or feedbacks are no lists of numbers: give two lists of one length") from None
+        raise UserError("arms or feedbacks are not lists of numbers: give two lists of the same length") from None
     if pulled.ndim != 1 or pulled.shape != seen.shape:
-        raise UserError(f"arms of shape {pulled.shape} and feedbacks of {seen.shape}: give two lists of one length")
+        raise UserError(
+            f"arms of shape {pulled.shape} and feedbacks of {seen.shape}: give two lists of the same length"
+        )
     if pulled.size and pulled.dtype.kind not in "iu":
         raise UserError(f"arms of type {pulled.dtype} are not whole numbers: arms are numbered from 0")
     if pulled.size and seen.dtype.kind not in "iufb":

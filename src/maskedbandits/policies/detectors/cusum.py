@@ -17,8 +17,8 @@ from maskedbandits.policies.restarts.detected import Restarts
 class Deviations(Restarts):
     """Cumulated deviations of an arm, on either side."""
 
-    drift: float = param(0.05, validation.between(0, 1), "how far a mean may move without counting as changed")
-    threshold: float = param(10.0, validation.between(0, math.inf), "the evidence of a change that raises the alarm")
+    drift: float = param(0.05, validation.between(0, 1), "largest shift of a mean that is not a change")
+    threshold: float = param(10.0, validation.between(0, math.inf), "evidence at which a change is detected")
     lengths: Floats = array(
         lambda scalars: scalars.arms, least=0.0, most=float(1 << 53)
     )  # observations since the restart
@@ -31,7 +31,7 @@ class Deviations(Restarts):
 class Detector(Deviations):
     """Deviations from the mean of the first samples."""
 
-    samples: int = param(100, validation.count, "how many observations make the mean that later ones are held against")
+    samples: int = param(100, validation.count, "number of observations for the reference mean")
 
 
 @inlined

@@ -57,12 +57,12 @@ class Detector(Restarts):
     delta: float = param(
         1.0,
         validation.between(1e-300, 1.0),
-        "how readily it raises an alarm: less means fewer false ones, and later true ones",
+        "confidence parameter of the test: less means fewer false alarms, and later detection",
     )
     follow_up: float = param(
         3.0,
         validation.between(0, math.inf),
-        "the evidence from which a look at an idle arm is followed by another at once; 0 is never",
+        "evidence after which exploration of an idle arm is repeated at once; 0 for never",
     )
     lengths: Floats = array(
         lambda scalars: scalars.arms, least=0.0, most=MAX_COUNT

@@ -19,8 +19,8 @@ class Detector(Restarts):
     """A ring of observations of every arm."""
 
     ring: int = size()  # w, an even number
-    width: int = param(200, validation.count, "how many observations the two windows hold together", stored=False)
-    threshold: float = param(30.0, validation.between(0, math.inf), "the evidence of a change that raises the alarm")
+    width: int = param(200, validation.count, "number of observations in both windows", stored=False)
+    threshold: float = param(30.0, validation.between(0, math.inf), "evidence at which a change is detected")
     lengths: Floats = array(lambda scalars: scalars.arms, least=0.0, most=lambda scalars: scalars.ring)
     recent: Floats = array(lambda scalars: scalars.arms)  # sum of the last w/2
     older: Floats = array(lambda scalars: scalars.arms)  # and of those before

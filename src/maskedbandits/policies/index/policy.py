@@ -68,7 +68,7 @@ def choose_open(state: Axes) -> int:
 
 @inlined
 def observe(state: Axes, arm: int, feedback: float) -> None:
-    """Take in the feedback of a pull."""
+    """Update the state with the feedback of a pull."""
     memories.advance(state)
     feedback = flip_feedback(state, arm, feedback)
     if not memories.push_fast(state, arm, feedback):
@@ -77,7 +77,7 @@ def observe(state: Axes, arm: int, feedback: float) -> None:
 
 @inner
 def observe_masked(state: Axes, arm: int, feedback: float, low: float, span: float, shown: float, usual: bool) -> None:
-    """Take in a feedback with its own mask, which increases from low by span (flipped if necessary).
+    """Update the state with a feedback that has its own mask, which increases from low by span (flipped if necessary).
 
     A detector is shown another number instead, or nothing if that is NaN.
     """
@@ -88,7 +88,7 @@ def observe_masked(state: Axes, arm: int, feedback: float, low: float, span: flo
 
 @inner
 def _observe_any(state: Axes, arm: int, feedback: float) -> None:
-    """Take in any feedback under the arm's own mask."""
+    """Update the state with any feedback under the arm's mask."""
     scalars = state.scalars[0]
     if feedback != 0.0 and feedback != 1.0:
         scalars.fractional = 1

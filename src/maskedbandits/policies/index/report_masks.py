@@ -48,7 +48,7 @@ def add_mask_sums(state: Any) -> Any:
 def refuse_curves(state: Any) -> None:
     """Refuse arms whose own mask is not a straight line."""
     if state.scalars[0].curved:
-        raise UserError("reports with a corruption of their own need arms with a RandomizedResponse, not a Monotone")
+        raise UserError("reports with their own corruption require arms with a RandomizedResponse, not a Monotone")
 
 
 Line = tuple[float, float, float]  # whether it decreases; the feedback means of the means 0 and 1, then flipped

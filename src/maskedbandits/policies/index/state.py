@@ -15,7 +15,7 @@ class Axes(Arms):
     since: int = variable(0, most=FOREVER)  # when everything was last forgotten
     pulled: int = variable(0, most=lambda scalars: scalars.arms - 1)  # the arm of the last observation
     fractional: int = variable(0, most=1)  # 1 once a feedback was neither 0 nor 1
-    contamination: float = param(0.0, share_of_lies, "the share of reports that may be lies")
+    contamination: float = param(0.0, share_of_lies, "share of reports that may be lies")
     # Over reports with their own masks (``report_masks.py``), the sums of 1, w, w^2, w y, w g(0) and w (g(1) - g(0)):
     mask_numbers: Floats = array(lambda scalars: scalars.arms * scalars.mixed, least=0.0, most=1e150)
     mask_weights: Floats = array(lambda scalars: scalars.arms * scalars.mixed, least=-1e150, most=1e150)

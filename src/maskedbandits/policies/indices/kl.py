@@ -35,7 +35,7 @@ class Index(Scores):
     c: float = param(
         3.0,
         validation.between(0, math.inf),
-        "how much exploration log log t adds to log t: 3 in the proofs, 0 in published experiments",
+        "factor of log log t in the exploration: 3 in the proofs, 0 in published experiments",
     )
     memo_keys: Ints = array(lambda scalars: scalars.memo, scratch=True)
     memo_bounds: Floats = array(lambda scalars: scalars.memo, scratch=True)

@@ -26,9 +26,7 @@ REFERENCE = "Ménard & Garivier 2017"
 class Index(Scores, Phases):
     """The horizon, on which the level depends."""
 
-    horizon: int = param(
-        REQUIRED, validation.perhaps_count, "how many steps will be played", stored=False, time=DURATION
-    )
+    horizon: int = param(REQUIRED, validation.perhaps_count, "number of steps", stored=False, time=DURATION)
 
 
 @inlined

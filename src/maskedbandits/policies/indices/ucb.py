@@ -33,9 +33,9 @@ ARMS_COME_AND_GO = True
 class Index(Scores):
     """The level f(x) = log x + c log log x, and the width of intervals."""
 
-    c: float = param(0.0, validation.between(0, math.inf), "how much exploration log log t adds to log t")
+    c: float = param(0.0, validation.between(0, math.inf), "factor of log log t in the exploration")
     xi: float = param(
-        2.0, validation.between(0, math.inf), "the width of confidence intervals, sqrt(xi f(t) / N) with N observations"
+        2.0, validation.between(0, math.inf), "width of confidence intervals, sqrt(xi f(t) / N) with N observations"
     )
 
 
@@ -48,7 +48,7 @@ def completed(parameters: Mapping[str, Any]) -> dict[str, Any]:
 def check(parameters: Mapping[str, Any], arms: int) -> None:
     """Refuse contamination where feedback is unbounded."""
     if parameters.get("sigma") is not None and parameters["contamination"] > 0.0:
-        raise UserError("contamination: among feedbacks of any size lies are, too, and nothing bounds what they can do")
+        raise UserError("contamination: lies are unbounded when feedback is; leave out contamination")
 
 
 @inlined

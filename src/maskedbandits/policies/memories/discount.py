@@ -20,7 +20,7 @@ class Memory(Axes):
     gamma: float = param(
         REQUIRED,
         validation.between(0, 1, above=True, below=True),
-        "the weight that a step leaves to what came before, such as 0.999",
+        "weight of all earlier observations after each step, such as 0.999",
         time=DECAY,
     )
     weight: float = variable(1.0, least=1.0, most=MAX_WEIGHT)  # of the latest observation

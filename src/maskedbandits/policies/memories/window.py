@@ -50,8 +50,8 @@ def check(parameters: Mapping[str, Any], arms: int) -> None:
     """Refuse a window that cannot hold an observation of every arm."""
     if parameters["window"] < arms:
         raise UserError(
-            f"window {parameters['window']} is smaller than the number of arms {arms}: some arm would always be out of "
-            f"sight, and be pulled for that alone; give {arms} or more"
+            f"window {parameters['window']} is smaller than the number of arms {arms}: an arm would always be "
+            f"outside the window; give {arms} or more"
         )
 
 

@@ -34,15 +34,15 @@ class Restarts(Phases):
     exploration: float = param(
         0.3,
         validation.between(0, math.inf),
-        "how often an arm that is not pulled is looked at all the same; 0 is never",
+        "rate of forced exploration of arms that are not pulled; 0 for never",
     )
     prior_changes: float = param(
         0.01,
         validation.between(0, math.inf),
-        "how many changes to assume before the first alarm: more means more looks",
+        "number of changes to assume before the first alarm: more means more exploration",
     )
-    local: bool = param(False, validation.flag, "whether an alarm makes it forget one arm alone, in place of all")
-    horizon: int = param(None, validation.perhaps_count, "how many steps will be played", stored=False, time=DURATION)
+    local: bool = param(False, validation.flag, "whether an alarm makes it forget one arm rather than all")
+    horizon: int = param(None, validation.perhaps_count, "number of steps", stored=False, time=DURATION)
     explore_at: int = variable(0, most=FOREVER)  # when to explore,
     explore_arm: int = variable(0, most=lambda scalars: scalars.arms - 1)  # and which arm
     planned_at: int = variable(0, most=FOREVER)

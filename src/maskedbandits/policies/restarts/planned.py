@@ -31,7 +31,7 @@ class Restarts(Phases):
     restarts: Any = param(
         None,
         validation.restarts,
-        "when to forget everything: at given times, or on a schedule that doubles",
+        "when to forget everything: at given times, or on a doubling schedule",
         stored=False,
         time=POSITION,
     )

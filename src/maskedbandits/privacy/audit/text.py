@@ -338,7 +338,7 @@ def format_verdict(findings: Findings) -> str:
     if findings.outcome == "fixed seed":
         if findings.seeds is not None and findings.seeds.is_fixed:
             return "REFUTED: the seed is fixed, so anyone who has the program can undo the mask."
-        return "REFUTED: seeds come from a small range or the process number: anyone can undo the mask."
+        return "REFUTED: seeds come from a small range or the process number: anyone with the program can unmask it."
     if findings.outcome == "side channel" and starts is not None:
         return f"REFUTED: {' and '.join(starts.leaks)} depends on the input."
     if findings.outcome == "other g":

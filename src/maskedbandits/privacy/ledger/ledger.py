@@ -471,7 +471,7 @@ class Ledger:
         requested = sum_epsilons(more) - sum_epsilons(counts)
         raise Overdraft(
             f"decision {name!r}: {as_sum(spent)} is spent, another {as_sum(requested)} makes {as_sum(total)}, above "
-            f"the cap of {self._terms.limit}: skip this report, or raise the cap"
+            f"the cap of {self._terms.limit}: leave it unreported, or raise the cap"
         )
 
     @contextlib.contextmanager
