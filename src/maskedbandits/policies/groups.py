@@ -71,10 +71,12 @@ class Habits(NamedTuple):
     curious: float  # how often a level finer than the best one decides
     enough: float  # unmasked observations of a part at which finer levels listen at half of MAX_LISTENING
     ripe: float  # unmasked observations of each arm in each part that a finer level needs to decide
+    trial: float  # how often a level decides that predicts better and is not yet expected to choose better
+    proof: float  # gain by other best arms, in standard deviations, that a finer level needs to decide
 
 
-POOL = Habits(0.03, np.inf, 0.0)
-TREE = Habits(0.01, 50.0, 4.0)  # chosen on the problems "for choosing" of ``bench/partitions.py``
+POOL = Habits(0.03, np.inf, 0.0, 0.0, -np.inf)
+TREE = Habits(0.01, 50.0, 4.0, 0.02, 3.0)  # chosen on the problems "for choosing" of ``bench/partitions.py``
 
 
 class Levels(NamedTuple):
@@ -90,8 +92,10 @@ class Levels(NamedTuple):
     habits: Habits
     parents: Ints  # (policies,) the policy of the part around, or -1 for the coarsest
     members: Ints  # (policies,) a group of each part
+    part_shares: Floats  # (policies,) the share of each part
     worths: Floats  # (policies * K,) evidence of a part about an arm, in unmasked observations
     means: Floats  # (policies * K,) estimated mean of an arm in a part, less 1/2
+    informed: Floats  # (policies * K,) the same, if parts may differ in all arms alike
     chances: Floats  # (M,) probability of each level to decide, up to a factor
     decided: Ints  # (parts,) the arm for each part of the deciding level
     named: Ints  # (G,) number of one-of-many answers that named each group
@@ -110,8 +114,10 @@ NO_LEVELS = Levels(
     habits=POOL,
     parents=_INT_ARRAY,
     members=_INT_ARRAY,
+    part_shares=_FLOATS,
     worths=_FLOATS,
     means=_FLOATS,
+    informed=_FLOATS,
     chances=_FLOATS,
     decided=_INT_ARRAY,
     named=_INT_ARRAY,
@@ -154,15 +160,107 @@ def _is_ripe(state: Any, levels: Levels, level: int) -> bool:
 
 
 @inlined
+def _inform(levels: Levels, coarse: int, fine: int, arms: int) -> None:
+    """Estimate the means of parts between two levels, if a part may differ from the one around it in all arms alike.
+
+    What is seen of one arm then tells of the others, too. A part that is worse with every arm has no other best arm.
+    """
+    parents, worths, means, informed = levels.parents, levels.worths, levels.means, levels.informed
+    for at in range(levels.firsts[coarse] * arms, levels.firsts[coarse + 1] * arms):
+        informed[at] = means[at]
+    for each in range(levels.firsts[coarse + 1], levels.firsts[fine + 1]):
+        worth, more = NEAR, 0.0
+        for arm in range(arms):
+            at, around = each * arms + arm, parents[each] * arms + arm
+            worth += worths[at] - NEAR
+            more += means[at] * worths[at] - NEAR * means[around] - (worths[at] - NEAR) * informed[around]
+        for arm in range(arms):
+            at, around = each * arms + arm, parents[each] * arms + arm
+            informed[at] = means[at] + NEAR * (informed[around] + more / worth - means[around]) / worths[at]
+
+
+@inlined
+def _usual_arm(policy: Any) -> int:
+    """Return the open arm that is best by what the policy of a part has seen itself.
+
+    Evidence of finer parts would mislead here: they play different arms in places that differ in all arms alike.
+    """
+    best, highest = 0, -np.inf
+    for arm in range(policy.scalars[0].arms):
+        worth, more = evidence_of(policy, arm)
+        if not policy.closed[arm] and more / (worth + PRIOR) > highest:
+            best, highest = arm, more / (worth + PRIOR)
+    return best
+
+
+@inlined
+def _chooses_better(state: Any, levels: Levels, coarse: int, fine: int) -> bool:
+    """Return whether finer parts are seen to have other best arms than the parts around them.
+
+    Where parts have the best arm of the part around, another one still looks better now and then, by chance. So compare
+    what other arms gain with what they would gain by chance, in standard deviations.
+    """
+    if levels.habits.proof == -np.inf:
+        return True
+    policy = select_state(state, 0)
+    arms, worths, informed = policy.scalars[0].arms, levels.worths, levels.informed
+    _inform(levels, coarse, fine, arms)
+    gain, variance = 0.0, 0.0
+    for part in range(levels.firsts[fine], levels.firsts[fine + 1]):
+        parent = levels.firsts[coarse] + levels.parts[coarse, levels.members[part]]
+        around, within, share = parent * arms, part * arms, levels.part_shares[part]
+        usual = _usual_arm(select_state(state, parent))
+        best = 0.0
+        for arm in range(arms):
+            if arm == usual or policy.closed[arm]:
+                continue
+            best = max(best, informed[within + arm] - informed[within + usual])
+            noise = _noise(worths[within + arm]) + _noise(worths[within + usual])
+            if noise > 0.0:
+                mean, square = _moments_above(informed[around + usual] - informed[around + arm], math.sqrt(noise))
+                gain -= share * mean
+                variance += share * share * square
+        gain += share * best
+    return gain > levels.habits.proof * math.sqrt(variance)
+
+
+@inlined
+def _noise(worth: float) -> float:
+    """Return the variance of an estimate that is shrunk by a prior."""
+    return 0.25 * (worth - NEAR) / (worth * worth)
+
+
+@inlined
+def _moments_above(threshold: float, deviation: float) -> tuple[float, float]:
+    """Return the mean and the mean square of what a centred normal number exceeds a threshold by, if it does."""
+    scaled = threshold / deviation
+    density, tail = (
+        math.exp(-0.5 * scaled * scaled) / math.sqrt(2.0 * math.pi),
+        0.5 * math.erfc(scaled / math.sqrt(2.0)),
+    )
+    return (
+        deviation * (density - scaled * tail),
+        deviation * deviation * ((1.0 + scaled * scaled) * tail - scaled * density),
+    )
+
+
+@inlined
 def _best_ripe(state: Any, levels: Levels) -> int:
     """Return the level of the largest weight among those that may decide; the coarsest one left always may."""
     best = 0
     while levels.weights[best] == -np.inf:
         best += 1
-    for level in range(best + 1, levels.weights.size):
-        if levels.weights[level] > levels.weights[best] and _is_ripe(state, levels, level):
+    coarsest = best
+    for level in range(coarsest + 1, levels.weights.size):
+        if levels.weights[level] > levels.weights[best] and _may_decide(state, levels, best, level):
             best = level
     return best
+
+
+@inlined
+def _may_decide(state: Any, levels: Levels, coarse: int, fine: int) -> bool:
+    """Return whether a finer level has seen enough to decide, and is expected to choose better."""
+    return _is_ripe(state, levels, fine) and _chooses_better(state, levels, coarse, fine)
 
 
 @inlined
@@ -175,14 +273,22 @@ def draw_level(state: Any, levels: Levels) -> int:
     scalars = first.scalars[0]
     if float(scalars.time + scalars.pending_total) < FIRST * scalars.arms * first.rates[0] * first.rates[0]:
         return 0
+    if levels.habits.proof > -np.inf:
+        _update_means(state, levels)
     best = _best_ripe(state, levels)
     draw = rng.uniform(first.rng)
     if draw < levels.habits.curious and best < finest:
         return best + 1 + min(int(draw / levels.habits.curious * (finest - best)), finest - best - 1)
+    candidate = best
+    for level in range(best + 1, finest + 1):
+        if levels.weights[level] > levels.weights[candidate] and _is_ripe(state, levels, level):
+            candidate = level
+    if candidate > best and draw < levels.habits.curious + levels.habits.trial:
+        return candidate
     total = 0.0
     for level in range(finest + 1):
         levels.chances[level] = 0.0
-        if level <= best or _is_ripe(state, levels, level):
+        if level <= best or (levels.weights[level] <= levels.weights[best] and _is_ripe(state, levels, level)):
             levels.chances[level] = math.exp(levels.weights[level] - levels.weights[best])
         total += levels.chances[level]
     left = total * rng.uniform(first.rng)
