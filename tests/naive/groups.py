@@ -108,7 +108,8 @@ class Pooled:
         around = self.informed(coarse, level - 1, group)
         seen = [self.evidence(level, group, arm) for arm in range(self.arms)]
         more = sum(total - worth * mean for (worth, total), mean in zip(seen, around, strict=True))
-        common = more / (sum(worth for worth, _ in seen) + 8)
+        times = sum(worth for worth, _ in seen)
+        common = more / times if times > 0 else 0.0
         return [(total + 8 * (mean + common)) / (worth + 8) for (worth, total), mean in zip(seen, around, strict=True)]
 
     def usual_arm(self, level: int, part: int) -> int:

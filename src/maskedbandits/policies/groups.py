@@ -26,7 +26,10 @@ There are two sets of *habits*. In a pool of named groups, the finest level is p
 and the deciding level listens. In a tree of grids the right level is unknown, and a fine one learns slowly: a grid of n
 cells needs n times as many visitors as one cell alone. So the coarsest level is presumed right. The more it has seen,
 the more often finer ones listen while it decides, which costs no visitor a worse arm. A finer level that predicts
-better decides only when it is *ripe*: when its parts have seen enough to choose well.
+better decides only when it is *ripe*, when its parts have seen enough to choose well, and when they are seen to have
+other best arms than the parts around. Otherwise a finer level would decide wherever rewards differ from place to place,
+and each of its parts would have to learn on its own that the same arm is best. The larger epsilon is, the finer the
+level that such differences reach. Until then it decides a few questions on trial.
 """
 
 import math
@@ -61,6 +64,7 @@ PRIOR = 3.0  # unmasked observations that its uniform prior is worth: 1/4 over t
 NEAR = 8.0  # the same for all other levels, whose prior is the mean of the part around
 OUT = -7.0  # log weight, relative to a finer level, below which a level is out
 BACK = -6.0  # least log weight relative to a coarser level, so that a finer one can come back
+MIN_WORTH = 1e-9  # unmasked observations; less is rounding
 MIN_PROBABILITY = 1e-6  # of an answer under any level
 MAX_LISTENING = 0.9  # share of questions to which finer levels listen
 
@@ -169,14 +173,15 @@ def _inform(levels: Levels, coarse: int, fine: int, arms: int) -> None:
     for at in range(levels.firsts[coarse] * arms, levels.firsts[coarse + 1] * arms):
         informed[at] = means[at]
     for each in range(levels.firsts[coarse + 1], levels.firsts[fine + 1]):
-        worth, more = NEAR, 0.0
+        worth, more = 0.0, 0.0
         for arm in range(arms):
             at, around = each * arms + arm, parents[each] * arms + arm
             worth += worths[at] - NEAR
             more += means[at] * worths[at] - NEAR * means[around] - (worths[at] - NEAR) * informed[around]
+        common = more / worth if worth > MIN_WORTH else 0.0
         for arm in range(arms):
             at, around = each * arms + arm, parents[each] * arms + arm
-            informed[at] = means[at] + NEAR * (informed[around] + more / worth - means[around]) / worths[at]
+            informed[at] = means[at] + NEAR * (informed[around] + common - means[around]) / worths[at]
 
 
 @inlined
@@ -234,10 +239,8 @@ def _noise(worth: float) -> float:
 def _moments_above(threshold: float, deviation: float) -> tuple[float, float]:
     """Return the mean and the mean square of what a centred normal number exceeds a threshold by, if it does."""
     scaled = threshold / deviation
-    density, tail = (
-        math.exp(-0.5 * scaled * scaled) / math.sqrt(2.0 * math.pi),
-        0.5 * math.erfc(scaled / math.sqrt(2.0)),
-    )
+    density = math.exp(-0.5 * scaled * scaled) / math.sqrt(2.0 * math.pi)
+    tail = 0.5 * math.erfc(scaled / math.sqrt(2.0))
     return (
         deviation * (density - scaled * tail),
         deviation * deviation * ((1.0 + scaled * scaled) * tail - scaled * density),
