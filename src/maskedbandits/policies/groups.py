@@ -210,11 +210,13 @@ def _chooses_better(state: Any, levels: Levels, coarse: int, fine: int) -> bool:
     policy = select_state(state, 0)
     arms, worths, informed = policy.scalars[0].arms, levels.worths, levels.informed
     _inform(levels, coarse, fine, arms)
+    for part in range(levels.firsts[coarse + 1] - levels.firsts[coarse]):
+        levels.decided[part] = _usual_arm(select_state(state, levels.firsts[coarse] + part))
     gain, variance = 0.0, 0.0
     for part in range(levels.firsts[fine], levels.firsts[fine + 1]):
         parent = levels.firsts[coarse] + levels.parts[coarse, levels.members[part]]
         around, within, share = parent * arms, part * arms, levels.part_shares[part]
-        usual = _usual_arm(select_state(state, parent))
+        usual = levels.decided[levels.parts[coarse, levels.members[part]]]
         best = 0.0
         for arm in range(arms):
             if arm == usual or policy.closed[arm]:
@@ -267,6 +269,15 @@ def _may_decide(state: Any, levels: Levels, coarse: int, fine: int) -> bool:
 
 
 @inlined
+def _has_better_finer(levels: Levels) -> bool:
+    """Return whether some level predicts better than the coarsest one left."""
+    best = 0
+    while levels.weights[best] == -np.inf:
+        best += 1
+    return levels.weights[best] < 0.0
+
+
+@inlined
 def draw_level(state: Any, levels: Levels) -> int:
     """Draw the deciding level."""
     finest = levels.weights.size - 1
@@ -276,7 +287,7 @@ def draw_level(state: Any, levels: Levels) -> int:
     scalars = first.scalars[0]
     if float(scalars.time + scalars.pending_total) < FIRST * scalars.arms * first.rates[0] * first.rates[0]:
         return 0
-    if levels.habits.proof > -np.inf:
+    if levels.habits.proof > -np.inf and _has_better_finer(levels):
         _update_means(state, levels)
     best = _best_ripe(state, levels)
     draw = rng.uniform(first.rng)
