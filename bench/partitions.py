@@ -103,8 +103,6 @@ _HEIGHTS = np.random.default_rng(5).uniform(0.1, 0.8, (8, 8, 1))  # of tiles, th
 TWO_ARMS: dict[str, Law] = {
     "disc": lambda x, y: _either((x - 0.5) ** 2 + (y - 0.5) ** 2 < 0.16, [0.7, 0.4], [0.4, 0.7]),
     "diagonal": lambda x, y: _either(x + y < 1, [0.7, 0.4], [0.4, 0.7]),
-    "wave": lambda x, y: _either(y < 0.5 + 0.25 * np.sin(2 * np.pi * x), [0.7, 0.4], [0.4, 0.7]),
-    "stripe to a third": lambda x, y: _either(x < 1 / 3, [0.7, 0.4], [0.4, 0.7]),
     "tiles, one best arm": _tiles(_HEIGHTS + np.array([0.08, 0.0])),
     "checkerboard, one best arm": _tiles(np.where(np.indices((8, 8)).sum(0) % 2, 0.3, 0.7)[..., None] + [0.03, -0.03]),
     "checkerboard, best arms by halves": lambda x, y: (
