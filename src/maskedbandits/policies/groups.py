@@ -165,10 +165,7 @@ def _is_ripe(state: Any, levels: Levels, level: int) -> bool:
 
 @inlined
 def _inform(levels: Levels, coarse: int, fine: int, arms: int) -> None:
-    """Estimate the means of parts between two levels, if a part may differ from the one around it in all arms alike.
-
-    What is seen of one arm then tells of the others, too. A part that is worse with every arm has no other best arm.
-    """
+    """Estimate the means of parts between two levels, if a part may differ from the one around it in all arms alike."""
     parents, worths, means, informed = levels.parents, levels.worths, levels.means, levels.informed
     for at in range(levels.firsts[coarse] * arms, levels.firsts[coarse + 1] * arms):
         informed[at] = means[at]
@@ -202,8 +199,7 @@ def _usual_arm(policy: Any) -> int:
 def _chooses_better(state: Any, levels: Levels, coarse: int, fine: int) -> bool:
     """Return whether finer parts are seen to have other best arms than the parts around them.
 
-    Where parts have the best arm of the part around, another one still looks better now and then, by chance. So compare
-    what other arms gain with what they would gain by chance, in standard deviations.
+    By chance another arm looks better now and then. So compare gains with those by chance, in standard deviations.
     """
     if levels.habits.proof == -np.inf:
         return True
@@ -243,38 +239,28 @@ def _moments_above(threshold: float, deviation: float) -> tuple[float, float]:
     scaled = threshold / deviation
     density = math.exp(-0.5 * scaled * scaled) / math.sqrt(2.0 * math.pi)
     tail = 0.5 * math.erfc(scaled / math.sqrt(2.0))
-    return (
-        deviation * (density - scaled * tail),
-        deviation * deviation * ((1.0 + scaled * scaled) * tail - scaled * density),
-    )
+    square = (1.0 + scaled * scaled) * tail - scaled * density
+    return deviation * (density - scaled * tail), deviation * deviation * square
+
+
+@inlined
+def _coarsest_left(levels: Levels) -> int:
+    """Return the coarsest level that is not out."""
+    level = 0
+    while levels.weights[level] == -np.inf:
+        level += 1
+    return level
 
 
 @inlined
 def _best_ripe(state: Any, levels: Levels) -> int:
     """Return the level of the largest weight among those that may decide; the coarsest one left always may."""
-    best = 0
-    while levels.weights[best] == -np.inf:
-        best += 1
-    coarsest = best
-    for level in range(coarsest + 1, levels.weights.size):
-        if levels.weights[level] > levels.weights[best] and _may_decide(state, levels, best, level):
+    best = _coarsest_left(levels)
+    for level in range(best + 1, levels.weights.size):
+        is_likelier = levels.weights[level] > levels.weights[best]
+        if is_likelier and _is_ripe(state, levels, level) and _chooses_better(state, levels, best, level):
             best = level
     return best
-
-
-@inlined
-def _may_decide(state: Any, levels: Levels, coarse: int, fine: int) -> bool:
-    """Return whether a finer level has seen enough to decide, and is expected to choose better."""
-    return _is_ripe(state, levels, fine) and _chooses_better(state, levels, coarse, fine)
-
-
-@inlined
-def _has_better_finer(levels: Levels) -> bool:
-    """Return whether some level predicts better than the coarsest one left."""
-    best = 0
-    while levels.weights[best] == -np.inf:
-        best += 1
-    return levels.weights[best] < 0.0
 
 
 @inlined
@@ -287,7 +273,7 @@ def draw_level(state: Any, levels: Levels) -> int:
     scalars = first.scalars[0]
     if float(scalars.time + scalars.pending_total) < FIRST * scalars.arms * first.rates[0] * first.rates[0]:
         return 0
-    if levels.habits.proof > -np.inf and _has_better_finer(levels):
+    if levels.habits.proof > -np.inf and levels.weights[_coarsest_left(levels)] < 0.0:
         _update_means(state, levels)
     best = _best_ripe(state, levels)
     draw = rng.uniform(first.rng)
