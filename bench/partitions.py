@@ -1,6 +1,6 @@
 """Regret with private features of people: a tree of grids beside grids, and published numbers.
 
-python -m bench.partitions [--runs N] [--choosing]
+python -m bench.partitions [--runs N] [--choosing | --epsilons [--problems NAME ...] [--rule NAME]]
 
 Features are uniform on [0, 1]^2, there are three arms. The tree is one for all problems, horizons and epsilons; which
 grid is best differs from one to the next. Within a cell features are uniform, so a reward there is a one with the mean
@@ -13,18 +13,26 @@ The problem "exponential" is one of Ma, Jiang, Zhao, Yang and Yu (2025), Locally
 multi-armed bandits, arXiv 2503.08098. The published regret of 240,000 visitors is that of the published logs of their
 code, 30 seeds, and not from the paper; beside it the tree has 30 runs, too.
 
+``--epsilons`` plays the tree on problems with two arms, from epsilon 0.5 to 8. The rule "prediction" lets the level
+decide that predicts answers best, as soon as it has seen enough. The rule "choice", the default, also requires that
+finer cells are seen to have other best arms.
+
 The values of the tree's constants (``policies/groups.py``) were chosen on the problems that ``--choosing`` plays, at
 24,000 visitors. That there is a constant ``ripe``, and that axes are halved, was decided after "exponential" had been
 seen.
 """
 
 import argparse
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
+from unittest import mock
 
 import numpy as np
 from numpy.typing import NDArray
 
 from maskedbandits import Contextual, ContextualProblem, make_contextual, simulate
+from maskedbandits.contextual import hierarchy
+from maskedbandits.policies.groups import TREE as HABITS
 from maskedbandits.privacy import Partition
 
 HORIZONS = (24_000, 240_000)
@@ -90,6 +98,19 @@ CHOOSING: dict[str, Law] = {
     "waves": waves(1),
     "tiles": _tiles(np.random.default_rng(77).uniform(0.05, 0.95, (4, 4, 3))),
 }
+ALL_EPSILONS = (0.5, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0)
+_HEIGHTS = np.random.default_rng(5).uniform(0.1, 0.8, (8, 8, 1))  # of tiles, the same for both arms
+TWO_ARMS: dict[str, Law] = {
+    "disc": lambda x, y: _either((x - 0.5) ** 2 + (y - 0.5) ** 2 < 0.16, [0.7, 0.4], [0.4, 0.7]),
+    "diagonal": lambda x, y: _either(x + y < 1, [0.7, 0.4], [0.4, 0.7]),
+    "tiles, one best arm": _tiles(_HEIGHTS + np.array([0.08, 0.0])),
+    "checkerboard, one best arm": _tiles(np.where(np.indices((8, 8)).sum(0) % 2, 0.3, 0.7)[..., None] + [0.03, -0.03]),
+    "checkerboard, best arms by halves": lambda x, y: (
+        np.where((np.floor(8 * x) + np.floor(8 * y)) % 2 == 0, 0.65, 0.35)[..., None]
+        + np.where(x < 0.5, 0.1, -0.1)[..., None] * np.array([1.0, -1.0])
+    ),
+}
+RULES = {"prediction": HABITS._replace(trial=0.0, proof=-np.inf), "choice": HABITS}
 
 
 def world(law: Law, grid: Partition, horizon: int) -> tuple[ContextualProblem, float]:
@@ -128,12 +149,38 @@ def row(name: str, law: Law, horizon: int, epsilon: float, runs: int) -> tuple[s
     return f"| {' | '.join(cells)} |", times
 
 
+@contextlib.contextmanager
+def play_by(rule: str) -> Iterator[None]:
+    """Let trees play by another rule for a while."""
+    with mock.patch.object(hierarchy, "TREE", RULES[rule]):
+        yield
+
+
+def print_epsilons(names: list[str], rule: str, runs: int) -> None:
+    """Print the regret of the tree by epsilon, a row for each problem with two arms."""
+    print(f"| problem | rule | {' | '.join(f'ε = {epsilon:g}' for epsilon in ALL_EPSILONS)} |")
+    print("|---|---|" + "--:|" * len(ALL_EPSILONS))
+    for name in names:
+        cells = []
+        for epsilon in ALL_EPSILONS:
+            with play_by(rule):
+                regret = measure_regret(TWO_ARMS[name], TREE, HORIZONS[-1], epsilon, runs)
+            cells.append(f"{regret.mean():,.0f} ± {2.0 * regret.std(ddof=1) / runs**0.5:,.0f}")
+        print(f"| {name} | {rule} | {' | '.join(cells)} |", flush=True)
+
+
 def main() -> None:
     """Measure, and print a table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--runs", type=int, default=3, help="but of the tree 30 beside published numbers")
     parser.add_argument("--choosing", action="store_true", help="the problems on which constants were chosen")
+    parser.add_argument("--epsilons", action="store_true", help="two arms, and epsilon from 0.5 to 8")
+    parser.add_argument("--problems", nargs="+", choices=TWO_ARMS, default=list(TWO_ARMS), help="with --epsilons")
+    parser.add_argument("--rule", choices=RULES, default="choice", help="with --epsilons: which level decides")
     given = parser.parse_args()
+    if given.epsilons:
+        print_epsilons(given.problems, given.rule, given.runs)
+        return
     grids = [" x ".join(map(str, grid.intervals)) for grid in GRIDS]
     print(f"| problem | visitors | ε | {' | '.join(grids)} | tree | to best grid | published |")
     print("|---|--:|--:|" + "--:|" * (len(grids) + 3))

@@ -26,6 +26,7 @@ SIZES = ((5, 2), (10, 5))  # groups and arms
 TRUE_SHARES, PROBLEMS = (0.6, 0.3, 0.1), 16
 POOLING = {"": None, ", `pool=False`": False}
 MANY_RUNS = 32
+RULES = ("prediction", "choice")
 AT_FOUR: dict[str, tuple[str, dict[str, Any]]] = {
     "`auto`": ("auto", {}),
     "`ts-cf`": ("ts-cf", {}),
@@ -147,6 +148,12 @@ def partitions() -> str:
     return _run_program("bench.partitions")
 
 
+def epsilons() -> str:
+    """Return what trees lose with two arms by epsilon, by both rules for the level that decides."""
+    rules = [_run_program("bench.partitions", "--epsilons", "--runs", "4", "--rule", rule) for rule in RULES]
+    return "\n".join([rules[0], *(row for rest in rules[1:] for row in rest.splitlines()[2:])])
+
+
 def _run_program(*command: str) -> str:
     """Return what a program of ours prints."""
     whole = [sys.executable, "-m", *command]
@@ -170,7 +177,8 @@ def noise() -> str:
 
 
 TABLES = {
-    each.__name__: each for each in (visitors, naive, switch, noise, regret, peers, shares, four, others, partitions)
+    each.__name__: each
+    for each in (visitors, naive, switch, noise, regret, peers, shares, four, others, partitions, epsilons)
 }
 
 

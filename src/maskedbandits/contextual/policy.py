@@ -387,7 +387,7 @@ class Contextual:
             added = [policy.add_arm() for policy in self._policies]
             self._stack()
             empty = np.zeros(len(self._policies) * self.arms)
-            self._levels = self._levels._replace(worths=empty, means=empty.copy())
+            self._levels = self._levels._replace(worths=empty, means=empty.copy(), informed=empty.copy())
         return added[0]
 
     def retire(self, arm: int) -> None:

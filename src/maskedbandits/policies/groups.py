@@ -26,7 +26,10 @@ There are two sets of *habits*. In a pool of named groups, the finest level is p
 and the deciding level listens. In a tree of grids the right level is unknown, and a fine one learns slowly: a grid of n
 cells needs n times as many visitors as one cell alone. So the coarsest level is presumed right. The more it has seen,
 the more often finer ones listen while it decides, which costs no visitor a worse arm. A finer level that predicts
-better decides only when it is *ripe*: when its parts have seen enough to choose well.
+better decides only when it is *ripe*, when its parts have seen enough to choose well, and when they are seen to have
+other best arms than the parts around. Otherwise a finer level would decide wherever rewards differ from place to place,
+and each of its parts would have to learn on its own that the same arm is best. The larger epsilon is, the finer the
+level that such differences reach. Until then it decides a few questions on trial.
 """
 
 import math
@@ -61,6 +64,7 @@ PRIOR = 3.0  # unmasked observations that its uniform prior is worth: 1/4 over t
 NEAR = 8.0  # the same for all other levels, whose prior is the mean of the part around
 OUT = -7.0  # log weight, relative to a finer level, below which a level is out
 BACK = -6.0  # least log weight relative to a coarser level, so that a finer one can come back
+MIN_WORTH = 1e-9  # unmasked observations; less is rounding
 MIN_PROBABILITY = 1e-6  # of an answer under any level
 MAX_LISTENING = 0.9  # share of questions to which finer levels listen
 
@@ -71,10 +75,12 @@ class Habits(NamedTuple):
     curious: float  # how often a level finer than the best one decides
     enough: float  # unmasked observations of a part at which finer levels listen at half of MAX_LISTENING
     ripe: float  # unmasked observations of each arm in each part that a finer level needs to decide
+    trial: float  # how often a level decides that predicts better and is not yet expected to choose better
+    proof: float  # gain by other best arms, in standard deviations, that a finer level needs to decide
 
 
-POOL = Habits(0.03, np.inf, 0.0)
-TREE = Habits(0.01, 50.0, 4.0)  # chosen on the problems "for choosing" of ``bench/partitions.py``
+POOL = Habits(0.03, np.inf, 0.0, 0.0, -np.inf)
+TREE = Habits(0.01, 50.0, 4.0, 0.02, 3.0)  # chosen on the problems "for choosing" of ``bench/partitions.py``
 
 
 class Levels(NamedTuple):
@@ -90,8 +96,10 @@ class Levels(NamedTuple):
     habits: Habits
     parents: Ints  # (policies,) the policy of the part around, or -1 for the coarsest
     members: Ints  # (policies,) a group of each part
+    part_shares: Floats  # (policies,) the share of each part
     worths: Floats  # (policies * K,) evidence of a part about an arm, in unmasked observations
     means: Floats  # (policies * K,) estimated mean of an arm in a part, less 1/2
+    informed: Floats  # (policies * K,) the same, if parts may differ in all arms alike
     chances: Floats  # (M,) probability of each level to decide, up to a factor
     decided: Ints  # (parts,) the arm for each part of the deciding level
     named: Ints  # (G,) number of one-of-many answers that named each group
@@ -110,8 +118,10 @@ NO_LEVELS = Levels(
     habits=POOL,
     parents=_INT_ARRAY,
     members=_INT_ARRAY,
+    part_shares=_FLOATS,
     worths=_FLOATS,
     means=_FLOATS,
+    informed=_FLOATS,
     chances=_FLOATS,
     decided=_INT_ARRAY,
     named=_INT_ARRAY,
@@ -154,13 +164,101 @@ def _is_ripe(state: Any, levels: Levels, level: int) -> bool:
 
 
 @inlined
+def _inform(levels: Levels, coarse: int, fine: int, arms: int) -> None:
+    """Estimate the means of parts between two levels, if a part may differ from the one around it in all arms alike."""
+    parents, worths, means, informed = levels.parents, levels.worths, levels.means, levels.informed
+    for at in range(levels.firsts[coarse] * arms, levels.firsts[coarse + 1] * arms):
+        informed[at] = means[at]
+    for each in range(levels.firsts[coarse + 1], levels.firsts[fine + 1]):
+        worth, more = 0.0, 0.0
+        for arm in range(arms):
+            at, around = each * arms + arm, parents[each] * arms + arm
+            worth += worths[at] - NEAR
+            more += means[at] * worths[at] - NEAR * means[around] - (worths[at] - NEAR) * informed[around]
+        common = more / worth if worth > MIN_WORTH else 0.0
+        for arm in range(arms):
+            at, around = each * arms + arm, parents[each] * arms + arm
+            informed[at] = means[at] + NEAR * (informed[around] + common - means[around]) / worths[at]
+
+
+@inlined
+def _usual_arm(policy: Any) -> int:
+    """Return the open arm that is best by what the policy of a part has seen itself.
+
+    Evidence of finer parts would mislead here: they play different arms in places that differ in all arms alike.
+    """
+    best, highest = 0, -np.inf
+    for arm in range(policy.scalars[0].arms):
+        worth, more = evidence_of(policy, arm)
+        if not policy.closed[arm] and more / (worth + PRIOR) > highest:
+            best, highest = arm, more / (worth + PRIOR)
+    return best
+
+
+@inlined
+def _chooses_better(state: Any, levels: Levels, coarse: int, fine: int) -> bool:
+    """Return whether finer parts are seen to have other best arms than the parts around them.
+
+    By chance another arm looks better now and then. So compare gains with those by chance, in standard deviations.
+    """
+    if levels.habits.proof == -np.inf:
+        return True
+    policy = select_state(state, 0)
+    arms, worths, informed = policy.scalars[0].arms, levels.worths, levels.informed
+    _inform(levels, coarse, fine, arms)
+    for part in range(levels.firsts[coarse + 1] - levels.firsts[coarse]):
+        levels.decided[part] = _usual_arm(select_state(state, levels.firsts[coarse] + part))
+    gain, variance = 0.0, 0.0
+    for part in range(levels.firsts[fine], levels.firsts[fine + 1]):
+        parent = levels.firsts[coarse] + levels.parts[coarse, levels.members[part]]
+        around, within, share = parent * arms, part * arms, levels.part_shares[part]
+        usual = levels.decided[levels.parts[coarse, levels.members[part]]]
+        best = 0.0
+        for arm in range(arms):
+            if arm == usual or policy.closed[arm]:
+                continue
+            best = max(best, informed[within + arm] - informed[within + usual])
+            noise = _noise(worths[within + arm]) + _noise(worths[within + usual])
+            if noise > 0.0:
+                mean, square = _moments_above(informed[around + usual] - informed[around + arm], math.sqrt(noise))
+                gain -= share * mean
+                variance += share * share * square
+        gain += share * best
+    return gain > levels.habits.proof * math.sqrt(variance)
+
+
+@inlined
+def _noise(worth: float) -> float:
+    """Return the variance of an estimate that is shrunk by a prior."""
+    return 0.25 * (worth - NEAR) / (worth * worth)
+
+
+@inlined
+def _moments_above(threshold: float, deviation: float) -> tuple[float, float]:
+    """Return the mean and the mean square of what a centred normal number exceeds a threshold by, if it does."""
+    scaled = threshold / deviation
+    density = math.exp(-0.5 * scaled * scaled) / math.sqrt(2.0 * math.pi)
+    tail = 0.5 * math.erfc(scaled / math.sqrt(2.0))
+    square = (1.0 + scaled * scaled) * tail - scaled * density
+    return deviation * (density - scaled * tail), deviation * deviation * square
+
+
+@inlined
+def _coarsest_left(levels: Levels) -> int:
+    """Return the coarsest level that is not out."""
+    level = 0
+    while levels.weights[level] == -np.inf:
+        level += 1
+    return level
+
+
+@inlined
 def _best_ripe(state: Any, levels: Levels) -> int:
     """Return the level of the largest weight among those that may decide; the coarsest one left always may."""
-    best = 0
-    while levels.weights[best] == -np.inf:
-        best += 1
+    best = _coarsest_left(levels)
     for level in range(best + 1, levels.weights.size):
-        if levels.weights[level] > levels.weights[best] and _is_ripe(state, levels, level):
+        is_likelier = levels.weights[level] > levels.weights[best]
+        if is_likelier and _is_ripe(state, levels, level) and _chooses_better(state, levels, best, level):
             best = level
     return best
 
@@ -175,14 +273,22 @@ def draw_level(state: Any, levels: Levels) -> int:
     scalars = first.scalars[0]
     if float(scalars.time + scalars.pending_total) < FIRST * scalars.arms * first.rates[0] * first.rates[0]:
         return 0
+    if levels.habits.proof > -np.inf and levels.weights[_coarsest_left(levels)] < 0.0:
+        _update_means(state, levels)
     best = _best_ripe(state, levels)
     draw = rng.uniform(first.rng)
     if draw < levels.habits.curious and best < finest:
         return best + 1 + min(int(draw / levels.habits.curious * (finest - best)), finest - best - 1)
+    candidate = best
+    for level in range(best + 1, finest + 1):
+        if levels.weights[level] > levels.weights[candidate] and _is_ripe(state, levels, level):
+            candidate = level
+    if candidate > best and draw < levels.habits.curious + levels.habits.trial:
+        return candidate
     total = 0.0
     for level in range(finest + 1):
         levels.chances[level] = 0.0
-        if level <= best or _is_ripe(state, levels, level):
+        if level <= best or (levels.weights[level] <= levels.weights[best] and _is_ripe(state, levels, level)):
             levels.chances[level] = math.exp(levels.weights[level] - levels.weights[best])
         total += levels.chances[level]
     left = total * rng.uniform(first.rng)
