@@ -18,7 +18,7 @@ from maskedbandits.policies import Policy, serialization
 from maskedbandits.policies.registry import Kind
 from maskedbandits.privacy import as_epsilon
 
-FORMAT = 7
+FORMAT = 8
 ROUNDING = 1e-12
 
 
