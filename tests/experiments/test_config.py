@@ -206,7 +206,7 @@ WALK = 'generator = "random-walk"\narms = 2'
         ("c = 0", f"c = {LONG}", "policies[1].c: "),
         ("c = 0", f"restarts = [0, {LONG}]", "policies[1].restarts: "),
         ('window = "paper"', f"window = {LONG}", "policies[0].window: "),
-        ('window = "paper"', "window = 9007199254740992", "policies[0]: window 9007199254740992 is more than"),
+        ('window = "paper"', "window = 9007199254740992", "policies[0]: window 9007199254740992 does not fit"),
     ],
     ids=range(23),
 )

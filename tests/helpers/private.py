@@ -33,6 +33,11 @@ def live_state(policy: Policy | Contextual | Featured) -> Any:
     return policy._state
 
 
+def replace_state(policy: Policy, state: Any) -> None:
+    """Let a policy work on other arrays."""
+    policy._state = state
+
+
 def part_policies(policy: Contextual) -> list[Policy]:
     """Return the policy of each part of each level, the coarsest first."""
     return policy._policies

@@ -54,5 +54,5 @@ def test_non_features_are_refused_in_one_line(features: Any) -> None:
 
 @pytest.mark.parametrize("intervals", [None, 3])
 def test_non_intervals_are_refused_in_one_line(intervals: Any) -> None:
-    with pytest.raises(UserError, match="intervals must be a list"):
+    with pytest.raises(UserError, match="must be a list"):
         Partition(intervals)

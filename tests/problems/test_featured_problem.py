@@ -95,7 +95,7 @@ def test_forgetting_lowers_regret_after_changes(name: str, discounts: tuple[floa
     [
         ({"weights": [1.0]}, "give \\(segments, arms, features\\)"),
         ({"weights": [[1.0, np.inf]]}, "finite"),
-        ({"weights": [[1.0], [1.0, 2.0]]}, "as many features"),
+        ({"weights": [[1.0], [1.0, 2.0]]}, "equally many features"),
         ({"starts": [0, 5]}, "starts"),
         ({"horizon": 0}, "horizon = 0"),
         ({"corruption": 1.0}, "corruption = 1.0"),

@@ -81,7 +81,7 @@ def test_reply_size_is_limited(served: Served, monkeypatch: pytest.MonkeyPatch) 
     assert len(served.post(f"{here}/decisions", {"n": 20}).json["decisions"]) == 20
     reply = served.post(f"{here}/decisions", b'{"\\u006e": 21}')
     assert (reply.status, reply.error[:7]) == (400, "n = 21:")
-    assert "20 fit in one answer" in reply.error
+    assert "20 decisions fit" in reply.error
     for one in (b"", {}, {"visitor": "v"}):
         assert served.post(f"{here}/decisions", one).status == 200
     assert sum(served.get(f"{here}/state").json["pending"]) == 1023  # refused requests leave nothing pending
@@ -96,7 +96,7 @@ def test_reply_size_counts_names_of_groups(served: Served, monkeypatch: pytest.M
     arms = [{"name": letter * 200} for letter in "ab"]
     about = {**SMALL, "name": "wordy", "arms": arms, "groups": [str(n) for n in range(100)], "default_arm": None}
     assert served.post("/v1/experiments", about).status == 201
-    assert "9 fit in one answer" in served.post("/v1/experiments/wordy/decisions", {"n": 10}).error
+    assert "9 decisions fit" in served.post("/v1/experiments/wordy/decisions", {"n": 10}).error
     body = served.post("/v1/experiments/wordy/decisions", {"n": 9}).body
     assert 180_000 < len(body) < 200_000
 

@@ -159,7 +159,7 @@ def test_misfits_are_refused_in_one_line() -> None:
     attempts: list[tuple[Problem, Any, dict[str, Any], str]] = [
         (problem, "klucb-cf", {"delay": 3}, "delay: under noise"),
         (problem, bits, {}, "expects feedback in"),
-        (problem, "auto", {}, "auto learns from feedback in"),
+        (problem, "auto", {}, "auto requires feedback in"),
         (normal, central, {}, "shown rewards in"),
     ]
     for world, policy, given, complaint in attempts:

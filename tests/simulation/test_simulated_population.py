@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import maskedbandits as mb
+from helpers.private import live_state, replace_state
 from maskedbandits.errors import UserError
 from maskedbandits.math.rng import seed_words
 from maskedbandits.policies.index.report_masks import add_mask_sums
@@ -59,9 +60,9 @@ def test_policy_is_given_the_mask_of_each_report(name: str) -> None:
     played = mb.simulate(PROBLEM, name, runs=2, seed=4, checkpoints=5, paired=True, trace=True, **parameters)
     for run in range(2):
         live = mb.make_policy(name, arms=3, corruption=PEOPLE, seed=0, **parameters)
-        live._state.rng[:] = seed_words(np.random.SeedSequence(4, spawn_key=(run,)))
+        live_state(live).rng[:] = seed_words(np.random.SeedSequence(4, spawn_key=(run,)))
         if name == "ts-cf":  # before its first report it draws other numbers than one that expects masks
-            live._state = add_mask_sums(live._state)
+            replace_state(live, add_mask_sums(live_state(live)))
         crowd = build_crowd(run)
         counts = [0] * 3
         for _ in range(500):

@@ -105,7 +105,7 @@ class Timing(NamedTuple):
         >>> Timing().find_violation(report_in=60, expires_in=7200)
         ''
         >>> Timing().find_violation(report_in=60, expires_in=120)
-        "the server's times leave less than 3600 s for a report"
+        "the server's expires is less than 3600 s after its report_at"
 
         """
         if not report_in >= self.min_report_after - ROUNDING_S:  # true for NaN, too

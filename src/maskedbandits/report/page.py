@@ -265,7 +265,8 @@ def matrix_html(problem: str, groups: Groups) -> str:
                 entries.append("<td>–</td>")
                 continue
             regret, lowest = float(cell.mean[-1]), summary.lowest_regret(group)
-            tint = round(MAX_TINT * min(lowest / regret, 1.0)) if lowest > 0.0 else 0
+            share = 1.0 if regret <= lowest else max(lowest, 0.0) / regret
+            tint = round(MAX_TINT * share)
             mark = ' class="best"' if summary.is_best(cell, group) else ""
             entries.append(f'<td{mark} style="--tint: {tint}%">{escape(summary.format_number(regret))}</td>')
         rows.append(f'<tr><th scope="row">{escape(policy)}</th>{"".join(entries)}</tr>')

@@ -258,10 +258,10 @@ class Batch(Runs):
         if isinstance(self.policy, Policy) and late is not None:
             return self.policy.for_simulation(self.horizon, memo, late.expire_after)
         state = self.policy.for_simulation(self.horizon, memo)
-        return add_mask_sums(state) if self.is_told and self.policy.kind.on_axes else state
+        return add_mask_sums(state) if self.sees_masks and self.policy.kind.on_axes else state
 
     @property
-    def is_told(self) -> bool:
+    def sees_masks(self) -> bool:
         """Whether the policy takes the mask of each report, and people have their own."""
         kind = self.policy.kind
         return self.people is not None and kind.takes_masks and kind.sees_corruption and not self.sees_rewards
@@ -288,7 +288,9 @@ class Batch(Runs):
         if self.people is not None:
             assert isinstance(policy, Policy)  # noqa: S101 -- a population is no problem with groups
             honest, is_masked = 1.0 - policy.contamination, not self.sees_rewards
-            return (describe_people(self.people, chance, honest=honest, is_told=self.is_told, is_masked=is_masked),)
+            return (
+                describe_people(self.people, chance, honest=honest, sees_masks=self.sees_masks, is_masked=is_masked),
+            )
         if self.is_noisy:
             return (describe_feedback(problem.law, problem.corruption, words, chance if self.order.paired else None),)
         if self.order.delay is not None:

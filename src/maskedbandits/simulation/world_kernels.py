@@ -45,10 +45,12 @@ class People(NamedTuple):
     slopes: Floats  # (M,) by which a reward 1 exceeds it
     lines: NDArray[np.float64]  # (M, 3) as ``report_masks`` takes them
     honest: Floats  # (1,) share of reports that the policy takes for honest
-    is_told: Ints  # (1,) whether the policy takes the mask of each report
+    sees_masks: Ints  # (1,) whether the policy takes the mask of each report
 
 
-def describe_people(population: Population, chance: Chance, *, honest: float, is_told: bool, is_masked: bool) -> People:
+def describe_people(
+    population: Population, chance: Chance, *, honest: float, sees_masks: bool, is_masked: bool
+) -> People:
     """Return a population for the loop; a policy that sees rewards has ``is_masked`` False."""
     masks = read_masks(population.responses, len(population.responses))
     assert masks is not None  # noqa: S101 -- there is at least one
@@ -60,7 +62,7 @@ def describe_people(population: Population, chance: Chance, *, honest: float, is
         slopes=np.array([one.slope for one in played]),
         lines=masks.lines[masks.indices],
         honest=np.array([honest]),
-        is_told=np.array([int(is_told)]),
+        sees_masks=np.array([int(sees_masks)]),
     )
 
 
@@ -83,7 +85,7 @@ def advance_population(state: Any, world: World, checkpoints: Ints, tally: Tally
         person = _draw_person(people, words)
         mean = people.zeros[person] + people.slopes[person] * world.feedback_means[segment, arm]
         feedback = 1.0 if rng.uniform(words) < mean else 0.0
-        if people.is_told[0]:
+        if people.sees_masks[0]:
             honest = people.honest[0]
             mask = ARMS_OWN if is_the_arms(state, arm, person, people.lines, honest) else person
             value, low, span, shown = as_seen(state, arm, feedback, mask, people.lines, honest)
