@@ -47,7 +47,7 @@ def test_every_verb_reads_the_config_file(folder: Path) -> None:
     assert call("backup", "all.backup", *CONFIG).exit_code == 0
     assert call("replay", *CONFIG).exit_code == 0
     assert call("upgrade", *CONFIG).exit_code == 0
-    refused(call("restore", "all.backup", *CONFIG), "of-file.db: it is not empty")
+    refused(call("restore", "all.backup", *CONFIG), "of-file.db: not empty")
     refused(call("export", "none", "none.csv", *CONFIG), "no experiment is called 'none'")
     refused(call("evaluate", "none", *CONFIG), "no experiment is called 'none'")
     assert not (folder / "bandits.db").exists()

@@ -162,6 +162,7 @@ function drawn(kind, attributes, text = "") {
 
 function shares(rows) {
   const picture = find("shares"), { width, height } = picture.getBoundingClientRect();
+  if (!width) return; // the page is not shown yet
   const top = 54, bottom = height - 20, span = Math.min(SHOWN, Math.max(10, news.now)), from = news.now - span;
   const x = (at) => ((Math.max(at, from) - from) / span) * width;
   const parts = [];
