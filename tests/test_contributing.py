@@ -17,7 +17,7 @@ ABSENT = re.compile(r"^(results|dist|\.peers)/|NAME")
 def rows() -> list[tuple[str, list[str]]]:
     """Return each typical change and the paths that its row names."""
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    table = text[text.index("## Where to change what") : text.index("Paths are below")]
+    table = text[text.index("## Code map") : text.index("Paths are below")]
     cells = [line.strip("| ").split(" | ") for line in table.splitlines() if line.startswith("| ")]
     return [(change, re.findall(r"`([\w./]+)`", place)) for change, place in cells[1:]]
 
