@@ -152,7 +152,7 @@ def smoke(programs: Path, wheel: Path, folder: Path) -> None:
     ten_lines = re.findall(r"^```python\n(.*?)^```", readme, re.DOTALL | re.MULTILINE)[0]
     call(programs / "python", "-c", ten_lines, cwd=folder)
     ours = programs / "maskedbandits"
-    for arguments, expected in ((["--help"], "Commands:"), (["policies"], "auto")):
+    for arguments, expected in ((["--help"], "Experiments:"), (["policies"], "auto")):
         if expected not in call(ours, *arguments, cwd=folder):
             raise UnfitError(f"`maskedbandits {' '.join(arguments)}` does not say {expected!r}")
     (folder / "tiny.toml").write_text(EXPERIMENT, encoding="utf-8")

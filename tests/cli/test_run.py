@@ -54,7 +54,7 @@ def test_run_prints_table_and_paths(finished: tuple[Path, Result]) -> None:
     assert "±" in result.stdout
     assert str(out / "index.html") in result.stdout
     made = {path.name for path in out.rglob("*") if path.suffix not in (".npz", "")}
-    assert made == {"epsilon.pdf", "epsilon.png", "epsilon.svg", "experiment.toml", "index.html", "results.json"}
+    assert made == {"epsilon.pdf", "epsilon.png", "epsilon.svg", "index.html", "results.json"}
     assert "(3 files: png, pdf and svg)" in result.stdout
 
 

@@ -109,7 +109,7 @@ def test_saved_file_is_the_experiment(tmp_path: Path) -> None:
     experiment = mb.Experiment(STILL, ["auto", "uniform"], runs=2, title="Mine")
     experiment.save_toml(tmp_path / "mine.toml")
     loaded = mb.Experiment.load(tmp_path / "mine.toml", runs=3)
-    assert (loaded.title, loaded.source, loaded.config.runs) == ("Mine", experiment.source, 3)
+    assert (loaded.title, loaded.source, loaded.config.runs) == ("Mine", experiment.source.replace("runs = 2", "runs = 3"), 3)
     out = tmp_path / "out"
     results = loaded.run(out, seed=9)
     assert results.manifest.command == f"maskedbandits run {tmp_path / 'mine.toml'} --out {out} --runs 3 --seed 9"
@@ -221,3 +221,28 @@ def test_mistake_is_one_line(build: Callable[[], object], word: str) -> None:
 
 def test_text_of_the_small_experiment_is_kept(tmp_path: Path) -> None:
     assert mb.Experiment.load(write(tmp_path)).source == GOOD
+
+
+def test_saved_file_has_runs_and_seed_given_to_load(tmp_path: Path) -> None:
+    mb.Experiment(SWAP, "uniform", runs=2).save_toml(tmp_path / "a.toml")
+    loaded = mb.Experiment.load(tmp_path / "a.toml", runs=3, seed=5)
+    loaded.save_toml(tmp_path / "b.toml")
+    again = mb.Experiment.load(tmp_path / "b.toml")
+    assert (again.config.runs, again.config.seed) == (3, 5)
+    assert again.run().frame().equals(loaded.run().frame())
+
+
+def test_file_of_somebody_else_is_not_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "experiment.toml").write_text("mine", encoding="utf-8")
+    with pytest.raises(UserError, match="another experiment"):
+        mb.Experiment(SWAP, "uniform", runs=2).run(tmp_path)
+    assert (tmp_path / "experiment.toml").read_text(encoding="utf-8") == "mine"
+
+
+def test_unwritable_places_are_one_line_errors(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    experiment = mb.Experiment(SWAP, "uniform", runs=2)
+    with pytest.raises(UserError, match="cannot hold results"):
+        experiment.run(tmp_path / "file")
+    with pytest.raises(UserError, match="cannot be written"):
+        experiment.save_toml(tmp_path / "none" / "a.toml")

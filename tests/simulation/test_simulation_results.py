@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from maskedbandits import Problem, RandomizedResponse, Simulation, make_contextual, simulate
+from maskedbandits import Problem, RandomizedResponse, Simulation, compare, make_contextual, simulate
 from maskedbandits.errors import UserError
 from maskedbandits.problems import ContextualProblem
 from maskedbandits.simulation.results import RegretFormat
@@ -156,3 +156,14 @@ def test_dataset_without_xarray_is_refused(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr("maskedbandits._util.extras.list_missing", lambda modules: list(modules))
     with pytest.raises(UserError, match="pip install xarray"):
         build_result(FIVE).to_xarray()
+
+
+def test_checkpoints_before_horizon_are_named() -> None:
+    problem = Problem([0.9, 0.4], [0], 1000, RandomizedResponse(0.9, 0.9))
+    result = simulate(problem, "uniform", runs=2, checkpoints=[5, 10])
+    assert result.horizon == 1000 == result.pulls[0].sum()
+    assert (result.summary().step, result.summary().horizon) == (10, 1000)
+    assert "2 runs of 1,000 steps" in repr(result)
+    assert "regret at step 10" in repr(result.summary())
+    compared = compare(problem, ["uniform", "oracle"], runs=2, checkpoints=[5, 10])
+    assert repr(compared).startswith("2 runs of 1,000 steps, regret at step 10\n")

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import shlex
 import tempfile
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
 from maskedbandits._util.files import write_whole
 from maskedbandits._util.progress import Progress, show_progress
-from maskedbandits.errors import WrongValueError, check_int, check_line
+from maskedbandits.errors import UserError, WrongValueError, check_int, check_line
 from maskedbandits.experiments import backends, config, results, runner
 from maskedbandits.experiments.config import ExperimentConfig
 from maskedbandits.experiments.document import build_document, format_document
@@ -141,8 +142,10 @@ class Experiment:
 
     @property
     def source(self) -> str:
-        """The experiment as the text of a TOML file."""
-        return self.config.source
+        """The experiment as the text of a TOML file, with the runs and the seed that were given to `load`."""
+        if not self._given:
+            return self.config.source
+        return format_document(tomllib.loads(self.config.source) | self._given)
 
     def save_toml(self, path: str | os.PathLike[str]) -> None:
         """Write the experiment as a file for ``maskedbandits run``.
@@ -152,8 +155,16 @@ class Experiment:
         path : str or path
             The TOML file. Your own modules and CSV files are looked up in its folder.
 
+        Raises
+        ------
+        UserError
+            If the file cannot be written.
+
         """
-        write_whole(Path(path), lambda stream: stream.write(self.source.encode()))
+        try:
+            write_whole(Path(path), lambda stream: stream.write(self.source.encode()))
+        except OSError as error:
+            raise UserError(f"{path}: cannot be written: {error.strerror}: give a file in an existing folder") from None
 
     def run(
         self,
@@ -229,9 +240,19 @@ class Experiment:
         if self.config.file == PYTHON:
             file = (folder or Path()) / STORED_FILE
             if folder is not None:
-                folder.mkdir(parents=True, exist_ok=True)
-                self.save_toml(file)
+                self._store(file)
         return format_command(file, folder, given.get("runs"), given.get("seed"))
+
+    def _store(self, file: Path) -> None:
+        """Store the experiment in its results folder; another experiment there is not overwritten."""
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            other = file.read_text(encoding="utf-8") if file.exists() else self.source
+        except (OSError, UnicodeDecodeError):
+            raise UserError(f"{file.parent}: cannot hold results: give another folder") from None
+        if other != self.source and not (file.parent / "results.json").exists():
+            raise UserError(f"{file}: another experiment, and no results of this one: give another folder")
+        self.save_toml(file)
 
 
 class StepsWatcher:

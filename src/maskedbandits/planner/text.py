@@ -51,7 +51,7 @@ def draw_bars(plan: Plan, width: int, encoding: str) -> list[str]:
         return []
     letters = min(width, MAX_WIDTH) - BAR_MARGIN
     block = "#" if safe_text.spell("█", encoding) != "█" else "█"
-    lines = ["Share of the gain from learning that privacy costs, in a scale up to 100 %:"]
+    lines = ["Share of the gain from learning that privacy costs, on a scale of 0 to 100 %:"]
     for level, cost in costs:
         bar = block * round(min(max(cost.mean, 0.0), 1.0) * letters)
         lines.append(f"  {format_setting(level):8} {100 * cost.mean:6.1f} % {bar}".rstrip())

@@ -21,7 +21,6 @@ from maskedbandits.report.style import Looks
 from maskedbandits.report.summary import ContextPairs, Groups
 
 MAX_TINT = 45  # per cent, of the background of the lowest regret
-SOURCE_NAME = "experiment.toml"  # the file that was run, beside the page
 SWATCH_DASH = 2.2  # length of the unit of a dash in a swatch, which is 38 long
 MARKER_PATHS = {  # of markers, around the origin
     "o": "M-4 0a4 4 0 1 0 8 0a4 4 0 1 0-8 0",
@@ -100,7 +99,6 @@ def write_report(
             paths += save_figure(plot, target)
             sections.insert(0, context_html(pairs, figure_html(plot, looks)))
     page = folder / "index.html"
-    save_file(folder / SOURCE_NAME, results.manifest.source.encode())
     save_file(page, page_html(results, sections, encode_numbers(panels, looks), missing).encode())
     return ReportFiles(page, tuple(paths), missing)
 
@@ -316,6 +314,7 @@ def provenance_html(results: Results) -> str:
     table = f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>"
     known = "; ".join(f"{name}: {value}" for name, value in manifest.provenance.items())
     where = f'<p class="facts">Run with {escape(known)}.</p>' if known else ""
+    source = f"data:application/toml;base64,{base64.b64encode(manifest.source.encode()).decode()}"
     return f"""<section><h2>Provenance</h2>
 <p>With maskedbandits {escape(manifest.version)} (digest of its code: <code>{escape(codes)}</code>), and the file below
 as {escape(manifest.file)}:</p>
@@ -323,7 +322,7 @@ as {escape(manifest.file)}:</p>
 <p>The same numbers come out on any machine and any number of threads; the times differ. To draw this page
 again from the saved results: <code>maskedbandits report</code> and this folder.</p>
 {where}
-<p>The file: <a href="{SOURCE_NAME}">{SOURCE_NAME}</a></p>
+<p><a download="{escape(Path(manifest.file).name)}" href="{source}">Download the experiment file</a></p>
 <details><summary>{escape(manifest.file)}</summary><pre>{escape_html(safe_text.lines(manifest.source))}</pre></details>
 <details><summary>Seed and file of each cell</summary>{scroll_html("Seed and file of each cell", table)}</details>
 </section>"""

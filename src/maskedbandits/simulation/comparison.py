@@ -96,7 +96,8 @@ class Comparison(Mapping[str, Simulation]):
         Returns
         -------
         list of tuple
-            The mean difference of the regret at the horizon, and the ends of its interval. The first policy has zeros.
+            The mean difference of the regret at the last checkpoint, and the ends of its interval. The first has
+            zeros.
 
         Raises
         ------
@@ -130,7 +131,7 @@ class Comparison(Mapping[str, Simulation]):
         rows += [[*one.cells(show), change] for one, change in zip(summaries, self._format_differences(), strict=True)]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = ["  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip() for row in rows]
-        return "\n".join([f"{summaries[0].runs:,} runs of {summaries[0].horizon:,} steps", *lines])
+        return "\n".join([summaries[0].size, *lines])
 
     def _repr_html_(self) -> str:
         return render_html(self.summaries(), (DIFFERENCE, self._format_differences()))

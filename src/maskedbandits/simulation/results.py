@@ -38,7 +38,7 @@ class RegretFormat:
 
 @dataclass(frozen=True, eq=False)
 class Summary:
-    """The regret at the horizon over all runs, and the pulls of each arm.
+    """The regret at the last checkpoint over all runs, and the pulls of each arm.
 
     Attributes
     ----------
@@ -47,7 +47,9 @@ class Summary:
     runs : int
         Number of runs.
     horizon : int
-        Number of steps.
+        Number of steps of a run.
+    step : int
+        Step of the regret: the last checkpoint, which is the horizon unless you chose checkpoints that end before it.
     mean : float
         Mean cumulative regret.
     interval : tuple of float
@@ -74,6 +76,7 @@ class Summary:
     policy: str
     runs: int
     horizon: int
+    step: int
     mean: float
     interval: tuple[float, float]
     level: float
@@ -84,10 +87,17 @@ class Summary:
     def __repr__(self) -> str:
         show = RegretFormat(self.numbers)
         low, high = map(show, self.interval)
+        where = "" if self.step == self.horizon else f"at step {self.step:,} "
         return (
-            f"{self.policy}: regret {show(self.mean)} ({self.level * 100:g} % CI {low} to {high}), "
+            f"{self.policy}: regret {where}{show(self.mean)} ({self.level * 100:g} % CI {low} to {high}), "
             f"median {show(self.median)}, 95th percentile {show(self.percentile_95)}"
         )
+
+    @property
+    def size(self) -> str:
+        """The runs and steps in words, and the step of the regret if that is not the last."""
+        end = "" if self.step == self.horizon else f", regret at step {self.step:,}"
+        return f"{self.runs:,} {'run' if self.runs == 1 else 'runs'} of {self.horizon:,} steps{end}"
 
     @property
     def numbers(self) -> tuple[float, ...]:
@@ -166,8 +176,9 @@ class Simulation:
 
     @property
     def horizon(self) -> int:
-        """Number of steps of a run."""
-        return int(self.times[-1])
+        """Number of steps of a run; for a log, rows read until the last checkpoint."""
+        plays = self.pulls.reshape(len(self.pulls), -1).sum(axis=1).max()  # a log plays some of its rows
+        return max(int(self.times[-1]), int(plays))
 
     def __repr__(self) -> str:
         shape = " groups x ".join(str(size) for size in self.pulls.shape[1:])
@@ -185,7 +196,7 @@ class Simulation:
         return render_html([self.summary()])
 
     def summary(self, level: float = 0.95) -> Summary:
-        """Summarise the regret at the horizon.
+        """Summarise the regret at the last checkpoint, which is the horizon unless you chose others.
 
         Parameters
         ----------
@@ -217,6 +228,7 @@ class Simulation:
             policy=self.policy,
             runs=self.runs,
             horizon=self.horizon,
+            step=int(self.times[-1]),
             mean=mean,
             interval=(mean - half, mean + half),
             level=level,
@@ -407,7 +419,7 @@ def render_html(summaries: Sequence[Summary], extra: tuple[str, Sequence[str]] |
         rows = [[*row, cell] for row, cell in zip(rows, extra[1], strict=True)]
     head = "".join(f"<th>{html.escape(cell)}</th>" for cell in heads)
     body = "".join(f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
-    caption = f"<caption>{first.runs:,} runs of {first.horizon:,} steps</caption>"
+    caption = f"<caption>{first.size}</caption>"
     return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
