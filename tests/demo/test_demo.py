@@ -104,7 +104,7 @@ def wait_until_followed(page: Any) -> None:
     seen: set[str] = set()
     until = time.monotonic() + LONGEST
     while len(seen) < 2:
-        found = re.match(r"(\d+) % now get the (\w+), which they like best", page.inner_text("#verdict"))
+        found = re.match(r"(\d+) % of visitors see the (\w+), which they like best", page.inner_text("#verdict"))
         if found and int(found[1]) >= 80:
             seen.add(found[2])
         assert time.monotonic() < until, page.inner_text("body")
