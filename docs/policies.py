@@ -56,16 +56,12 @@ def measured_of(regret: str) -> dict[str, tuple[str, str]]:
 
 
 def keep_missing_rows(new: str, old: str) -> str:
-    """Return a table with those rows of the former one whose policies it lacks; a dash in columns that they lack."""
+    """Return a table with those rows of the former one whose policies it lacks, if both have the same columns."""
+    head, *_ = new.splitlines()
+    if not old.startswith(head + "\n"):
+        return new
     played = {line.split("|")[1] for line in new.splitlines()}
-    width = new.splitlines()[0].count("|")
-    kept = []
-    for line in old.splitlines()[2:]:
-        if line.split("|")[1] not in played:
-            cells = line.strip("|").split("|")
-            missing = [" – "] * (width - 1 - len(cells))
-            kept.append("|".join(["", *cells[:-1], *missing, cells[-1], ""]))
-    return "\n".join([new, *kept])
+    return "\n".join([new, *(line for line in old.splitlines()[2:] if line.split("|")[1] not in played)])
 
 
 def main() -> None:

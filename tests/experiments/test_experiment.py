@@ -109,7 +109,11 @@ def test_saved_file_is_the_experiment(tmp_path: Path) -> None:
     experiment = mb.Experiment(STILL, ["auto", "uniform"], runs=2, title="Mine")
     experiment.save_toml(tmp_path / "mine.toml")
     loaded = mb.Experiment.load(tmp_path / "mine.toml", runs=3)
-    assert (loaded.title, loaded.source, loaded.config.runs) == ("Mine", experiment.source.replace("runs = 2", "runs = 3"), 3)
+    assert (loaded.title, loaded.source, loaded.config.runs) == (
+        "Mine",
+        experiment.source.replace("runs = 2", "runs = 3"),
+        3,
+    )
     out = tmp_path / "out"
     results = loaded.run(out, seed=9)
     assert results.manifest.command == f"maskedbandits run {tmp_path / 'mine.toml'} --out {out} --runs 3 --seed 9"

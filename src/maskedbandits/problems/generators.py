@@ -553,10 +553,8 @@ def _draw_starts(rng: np.random.Generator, arms: int, horizon: int, segments: in
         raise UserError(f"segments = {segments}: give at most the horizon, {horizon}")
     _refuse_too_many(arms, segments)
     least = max(1, horizon // (2 * segments)) if shortest is None else check_int("shortest", shortest, 1, LARGEST)
-    if least > horizon // segments:
-        raise UserError(
-            f"shortest = {least}: {segments} segments in {horizon} steps allow at most {horizon // segments}"
-        )
+    if least > (most := horizon // segments):
+        raise UserError(f"shortest = {least}: {segments} segments in {horizon} steps allow at most {most}")
     spare = horizon - segments * least
     scattered = np.sort(np.floor((spare + 1) * rng.random(segments - 1))).astype(np.int64)
     return np.asarray(least * np.arange(segments) + np.concatenate([[0], scattered]), dtype=np.int64)
