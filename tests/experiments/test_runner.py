@@ -240,6 +240,7 @@ class TestCode:
             "experiments",
             "report",
             "service",
+            "testing",
         }
         assert [name for name in unseen if name.startswith("experiments")] == [
             "experiments/dataframe.py",
