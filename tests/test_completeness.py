@@ -85,7 +85,7 @@ def test_every_variable_of_sources_is_described() -> None:
     used = {
         name
         for path in [*PACKAGE.rglob("*.py"), *(ROOT / "packaging").rglob("*")]
-        if path.is_file()
+        if path.is_file() and "__pycache__" not in path.parts
         for name in re.findall(rf"\b{PREFIX}[A-Z_]*[A-Z]\b", path.read_text(encoding="utf-8"))
     }
     assert used - known == set()
