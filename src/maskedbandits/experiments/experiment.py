@@ -6,7 +6,7 @@ import os
 import shlex
 import tempfile
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -20,11 +20,7 @@ from maskedbandits.experiments.results import Cell, Label, Results
 from maskedbandits.problems import ContextualProblem, Problem
 
 PYTHON = "Experiment"  # in place of the name of a file
-BACKENDS: dict[str, Callable[[int | None], backends.Backend]] = {
-    "threads": backends.Threads,
-    "processes": backends.Processes,
-    "ray": backends.Ray,
-}
+BACKENDS = ("threads", "processes", "ray")
 MAX_WORKERS = 1 << 16
 STORED_FILE = "experiment.toml"  # the text of an experiment made in Python, in its results folder
 
@@ -215,7 +211,7 @@ class Experiment:
         ['ε = 1', 'ε = 2']
 
         """
-        chosen = open_backend(backend, workers)
+        chosen = check_backend(backend, workers)
         given = {**self._given, **{key: value for key, value in (("runs", runs), ("seed", seed)) if value is not None}}
         played = self.config if given == self._given else self._replace(given)
         with tempfile.TemporaryDirectory(prefix="maskedbandits-") as scratch, show_progress(progress) as show:
@@ -275,13 +271,15 @@ class StepsWatcher:
         """Take a finished cell."""
 
 
-def open_backend(name: str, workers: int | None) -> backends.Backend:
-    """Return the workers with this name, and so many of them."""
+def check_backend(name: str, workers: int | None) -> backends.Backend:
+    """Return the backend with this name, after a check of both values."""
     if name not in BACKENDS:
         raise WrongValueError("backend", name, f"one of {', '.join(BACKENDS)}")
     if workers is not None:
         workers = check_int("workers", workers, 1, MAX_WORKERS)
-    return BACKENDS[name](workers)
+    if name == "threads":
+        return backends.open_backend(name, threads=workers)
+    return backends.open_backend(name, workers=workers)
 
 
 def load_results(folder: str | os.PathLike[str]) -> Results:
