@@ -3,7 +3,8 @@
 Two arms with means 0.65 and 0.35. A share of the reports are lies, spread evenly: zeros for the better arm, ones for
 the worse. Both look alike from ``theory.turning_share(gap, slope)`` on: alpha* = s gap / (1 + s gap), s = tanh(eps / 2)
 for randomised response. Measured: the share, found by bisection, at which the better arm gets half of the pulls in the
-second half of the play.
+second half of the play. This is the share that a policy survives. A lie is sent unmasked, so it moves an estimate as far
+as (e^eps + 1) / (e^eps - 1) honest reports on average: its weight.
 
 A second table has lies that come all at once, and a third what ``contamination`` of ``auto`` costs (``bursts.py``).
 
@@ -23,8 +24,12 @@ from maskedbandits import Problem, RandomizedResponse, make_policy, simulate, th
 MEANS = [0.65, 0.35]
 GAP = MEANS[0] - MEANS[1]
 HORIZON, RUNS = 50_000, 32
-EPSILONS = (0.5, 1.0, 2.0, math.inf)
+EPSILONS = (0.5, 1.0, 2.0, 4.0, math.inf)
 WARY = "auto, contamination=0.01"
+LABELS = {
+    "weight": "one lie weighs as much as honest reports: (e^ε + 1) / (e^ε - 1)",
+    "predicted": "α\\* = s gap / (1 + s gap)",
+}
 POLICIES: dict[str, dict[str, Any]] = {
     "klucb-cf": {},
     "ucb-cf": {},
@@ -66,8 +71,9 @@ def turned_at(name: str, epsilon: float) -> float:
 
 def shares() -> dict[str, Any]:
     """Measure shares of lies that are spread evenly, beside those that theory predicts."""
-    predicted = [theory.turning_share(GAP, RandomizedResponse.from_epsilon(epsilon).slope) for epsilon in EPSILONS]
-    return {"predicted": predicted} | {
+    slopes = [RandomizedResponse.from_epsilon(epsilon).slope for epsilon in EPSILONS]
+    predicted = [theory.turning_share(GAP, slope) for slope in slopes]
+    return {"weight": [1.0 / slope for slope in slopes], "predicted": predicted} | {
         name: [turned_at(name, each) for each in EPSILONS] for name in _report_progress(POLICIES)
     }
 
@@ -79,8 +85,8 @@ def share_table(rows: Mapping[str, Sequence[float]]) -> str:
         "|---" + "|--:" * len(EPSILONS) + "|",
     ]
     for name, row in rows.items():
-        label = "α\\* = s gap / (1 + s gap)" if name == "predicted" else f"`{name}`"
-        lines.append(f"| {label} | " + " | ".join(f"{100 * share:.1f} %" for share in row) + " |")
+        cells = [f"{number:.2f}" if name == "weight" else f"{100 * number:.1f} %" for number in row]
+        lines.append(f"| {LABELS.get(name, f'`{name}`')} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 

@@ -312,10 +312,10 @@ def test_batch_is_charged_before_it_is_processed(limited: Served) -> None:
     assert statuses == [200, 429, 429]
 
 
-def test_ipv6_site_is_one_address(limited: Served) -> None:
-    statuses = [limited.post(DECISIONS, client=f"2001:db8:7:{place:x}::1").status for place in range(7)]
+def test_ipv6_household_is_one_address(limited: Served) -> None:
+    statuses = [limited.post(DECISIONS, client=f"2001:db8:7:7::{place:x}").status for place in range(7)]
     assert statuses == [200] * 5 + [429] * 2
-    assert limited.post(DECISIONS, client="2001:db8:8::1").status == 200
+    assert limited.post(DECISIONS, client="2001:db8:7:8::1").status == 200
 
 
 def test_json_is_never_cached(served: Served) -> None:

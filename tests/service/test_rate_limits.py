@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from web import SMALL, Served
 
 from maskedbandits.service import routes_decisions
-from maskedbandits.service.rate_limits import ClientAddresses, TokenBuckets, address_block, bucket_name
+from maskedbandits.service.rate_limits import AddressLimits, ClientAddresses, TokenBuckets, address_block, find_networks
+from maskedbandits.service.shared_table import SharedTable
 from naive.rate_limits import NaiveBucket
 
 pytest_plugins = ["service_fixtures"]
@@ -25,50 +26,60 @@ def test_bucket_matches_naive_twin(rate: int, burst: int, steps: list[tuple[int,
     for pause, cost in steps:
         eighths += pause
         wanted = naive.wait(Fraction(eighths, 8), cost)
-        assert buckets.wait("somebody", eighths / 8, cost) == pytest.approx(float(wanted), abs=1e-6)
+        assert buckets.wait(b"somebody", eighths / 8, cost) == pytest.approx(float(wanted), abs=1e-6)
 
 
 def test_waiting_for_retry_after_is_enough() -> None:
     buckets = TokenBuckets(2.0, 3.0)
     now = 1000.0
-    assert [buckets.wait("a", now) for _ in range(6)] == [0.0] * 6
-    values = buckets.wait("a", now)
+    assert [buckets.wait(b"a", now) for _ in range(6)] == [0.0] * 6
+    values = buckets.wait(b"a", now)
     assert values == pytest.approx(0.5)
-    assert buckets.wait("a", now + values) == 0.0
-    assert buckets.wait("b", now) == 0.0  # another's bucket
+    assert buckets.wait(b"a", now + values) == 0.0
+    assert buckets.wait(b"b", now) == 0.0  # another's bucket
 
 
 def test_large_cost_needs_full_bucket_and_delays_others() -> None:
     buckets = TokenBuckets(10.0, 1.0)
-    assert buckets.wait("a", 0.0) == 0.0
-    assert buckets.wait("a", 0.0, 100, taken=1) == 0.0  # the same request, whose cost is known by now
-    assert buckets.wait("a", 0.0) == pytest.approx(9.1)
-    assert buckets.wait("a", 9.2) == 0.0
+    assert buckets.wait(b"a", 0.0) == 0.0
+    assert buckets.wait(b"a", 0.0, 100, taken=1) == 0.0  # the same request, whose cost is known by now
+    assert buckets.wait(b"a", 0.0) == pytest.approx(9.1)
+    assert buckets.wait(b"a", 9.2) == 0.0
 
 
 def test_refused_batch_costs_one_request() -> None:
     buckets = TokenBuckets(10.0, 1.0)
     for _ in range(2):
-        assert buckets.wait("a", 0.0) == 0.0
-        assert buckets.wait("a", 0.0, 9, taken=1) in (0.0, pytest.approx(0.8))
-    with_room = [buckets.wait("a", 0.0) for _ in range(2)]
+        assert buckets.wait(b"a", 0.0) == 0.0
+        assert buckets.wait(b"a", 0.0, 9, taken=1) in (0.0, pytest.approx(0.8))
+    with_room = [buckets.wait(b"a", 0.0) for _ in range(2)]
     assert with_room == [pytest.approx(0.1)] * 2
 
 
 def test_zero_rate_means_no_limit() -> None:
     buckets = TokenBuckets(0.0, 1.0)
-    assert all(buckets.wait(name, 0.0, 1000) == 0.0 for name in range(100))
-    assert len(buckets) == 0
+    assert all(buckets.wait(b"%d" % name, 0.0, 1000) == 0.0 for name in range(100))
 
 
-def test_buckets_are_bounded_and_oldest_is_dropped() -> None:
-    buckets = TokenBuckets(1.0, 1.0, max_buckets=10)
-    assert buckets.wait("busy", 0.0) == 0.0
+def test_address_limits_count_kinds_apart() -> None:
+    table = SharedTable(sets=1)
+    address, key = TokenBuckets(1.0, 1.0, table, b"address"), TokenBuckets(1.0, 1.0, table, b"key")
+    assert (address.wait(b"a", 0.0), key.wait(b"a", 0.0), address.wait(b"a", 0.0)) == (0.0, 0.0, 1.0)
+
+
+def test_ipv6_site_gets_room_for_eight_networks() -> None:
+    limits = AddressLimits(1.0, 1.0)
+    assert [limits.wait(f"2001:db8:1:{place:x}::1", 0.0) > 0 for place in range(10)] == [False] * 8 + [True] * 2
+    assert limits.wait("2001:db8:2::1", 0.0) == 0.0
+    assert limits.wait("2001:db8:2::ffff", 0.0) == 1.0  # of the same household
+
+
+def test_busy_bucket_outlives_many_others() -> None:
+    buckets = TokenBuckets(1.0, 10.0, SharedTable(sets=1))
+    assert buckets.wait(b"busy", 0.0, 10) == 0.0
     for name in range(1000):
-        buckets.wait(name, 0.0)
-        assert buckets.wait("busy", 0.0) > 0.0
-        buckets.wait(-name, 0.0, 5)
-        assert len(buckets) <= 10
+        assert buckets.wait(b"%d" % name, 0.0) == 0.0
+        assert buckets.wait(b"busy", 0.0) == 1.0
 
 
 def test_reply_size_is_limited(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,19 +137,24 @@ def test_without_proxies_peer_counts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("address", "bucket"),
+    ("address", "networks"),
     [
-        ("203.0.113.7", "203.0.113.7"),
-        ("2001:db8:1:2:3::4", "2001:db8:1::/48"),
-        ("2001:db8:1:ffff:ffff::", "2001:db8:1::/48"),  # another household of the same site
-        ("2001:db8:2:2:3::4", "2001:db8:2::/48"),
-        ("fe80::1%" + "x" * 70_000, ""),  # never cached
-        ("::ffff:203.0.113.7", "203.0.113.7"),
-        ("testclient", ""),
+        ("203.0.113.7", ("203.0.113.7", "")),
+        ("2001:db8:1:2:3::4", ("2001:db8:1:2::/64", "2001:db8:1::/48")),
+        ("::ffff:203.0.113.7", ("203.0.113.7", "")),
+        ("fe80::1%" + "x" * 70_000, None),  # never cached
+        ("testclient", None),
     ],
 )
-def test_bucket_is_address_or_site(address: str, bucket: str) -> None:
-    assert bucket_name(address) == bucket
+def test_unit_is_address_or_household(address: str, networks: tuple[str, str] | None) -> None:
+    assert find_networks(address) == networks
+
+
+def test_only_private_peer_can_be_forgotten_proxy() -> None:
+    addresses = ClientAddresses(["10.0.0.1"])
+    peers = ["10.0.0.1", "10.0.0.2", "127.0.0.1", "203.0.113.7", "8.8.8.8", ""]
+    # 203.0.113.0/24 is for documentation, and private to Python
+    assert [addresses.is_unknown_proxy(peer) for peer in peers] == [False, True, True, True, False, False]
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,7 @@ from maskedbandits.service.schemas import (
 from maskedbandits.service.secret import Secrets, load_secrets
 from maskedbandits.service.server import logging
 from maskedbandits.service.server.metrics import CLIENT_GONE, Metrics
+from maskedbandits.service.shared_table import SharedTable
 from maskedbandits.service.sse import Stream, Streams
 from maskedbandits.service.storage import StoreUnavailable
 
@@ -77,12 +78,18 @@ class App:
 
     routes = RouteTable()
 
-    def __init__(self, settings: Settings, metrics: Metrics | None = None, clock: Clock | None = None) -> None:
-        self.settings = settings
+    def __init__(
+        self,
+        settings: Settings,
+        metrics: Metrics | None = None,
+        clock: Clock | None = None,
+        table: SharedTable | None = None,
+    ) -> None:
+        self.settings, self.table = settings, table or SharedTable()
         self.clock = clock or Clock()  # the registry's, once there is one
         self._date_second, self._date = 0, b""
         self.metrics = metrics or Metrics()
-        self.access = AccessControl(settings)
+        self.access = AccessControl(settings, self.table)
         self.registry: ExperimentRegistry | None = None
         self._admin_routes = AdminRoutes(lambda: self.registry, self.metrics)
         self.streams = Streams()
@@ -106,7 +113,7 @@ class App:
         self._keys_lock = asyncio.Lock()
         self._secrets = await self._read_keys(registry)
         self._decision_routes = DecisionRoutes(registry, self._secrets, self.metrics)
-        by_token = TokenBuckets(self.settings.token_rate, self.settings.burst)
+        by_token = TokenBuckets(self.settings.token_rate, self.settings.burst, self.table, b"token")
         self._report_routes = ReportRoutes(
             registry, self._secrets, self.metrics, by_token, self.renew_keys, self.access.find_block
         )

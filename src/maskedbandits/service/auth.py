@@ -21,9 +21,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from maskedbandits.errors import UserError, WrongValueError, abbreviate, check_line, suggest_nearest
 from maskedbandits.service.http import Header, RequestError, Response, retry_later
-from maskedbandits.service.rate_limits import ClientAddresses, TokenBuckets, address_block, bucket_name
+from maskedbandits.service.rate_limits import AddressLimits, ClientAddresses, TokenBuckets, address_block
 from maskedbandits.service.server import logging
 from maskedbandits.service.server.settings import is_loopback
+from maskedbandits.service.shared_table import SharedTable
 
 if TYPE_CHECKING:
     from starlette.types import Scope
@@ -52,7 +53,9 @@ PREFLIGHT_HEADERS = [
 EXPOSED = (b"access-control-expose-headers", b"date, retry-after")  # a device times its reports by them
 VARY = (b"vary", b"origin")
 SINGLE_HEADERS = ("Host", "Authorization", "Origin")  # access depends on them
-TOO_OFTEN = "too many requests from one {}: wait for the seconds in Retry-After"
+TOO_OFTEN = "too many requests {}: wait for the seconds in Retry-After"
+FROM_ADDRESS, WITH_KEY = "from one address (a server needs a key with the role backend)", "with one key"
+UNKNOWN_PROXY = "a proxy is not in trusted_proxies, so all its clients count as one address"
 
 
 # Keys
@@ -63,6 +66,11 @@ class KeyHolder(NamedTuple):
 
     name: str
     roles: frozenset[str]
+
+    @property
+    def is_trusted(self) -> bool:
+        """Whether the key is secret, because no page or device has it."""
+        return bool(self.name) and not self.roles <= {"device"}
 
 
 ANONYMOUS = KeyHolder("", frozenset())
@@ -164,35 +172,39 @@ def _is_own(host: bytes) -> bool:
 
 
 class Caller(NamedTuple):
-    """The holder of the key of a request, and its address where addresses are limited."""
+    """The holder of the key of a request, and its address where that is limited."""
 
     holder: KeyHolder = ANONYMOUS
-    address: str = ""
+    address: str | None = None
 
 
 class AccessControl:
     """Admits requests, or refuses them."""
 
-    def __init__(self, settings: Settings) -> None:
-        self.keys = ApiKeys(settings.host, settings.cors)
+    def __init__(self, settings: Settings, table: SharedTable | None = None) -> None:
+        self.keys, table = ApiKeys(settings.host, settings.cors), table or SharedTable()
         self._addresses = ClientAddresses(settings.trusted_proxies)
-        self._by_address = TokenBuckets(settings.address_rate, settings.burst)
-        self._by_key = TokenBuckets(settings.key_rate, settings.burst)
+        self._by_address = AddressLimits(settings.address_rate, settings.burst, table)
+        self._by_key = TokenBuckets(settings.key_rate, settings.burst, table, b"key")
         self._origins = {origin.encode() for origin in settings.cors}
+        self._has_warned_of_proxy = False
 
     def admit(self, scope: Scope, headers: dict[bytes, bytes], role: str) -> Caller:
-        """Return the caller, or raise an error if its key lacks the role or it sends too many requests."""
+        """Return the caller, or raise an error if its key lacks the role or it sends too many requests.
+
+        Only devices and callers without a key are limited by address: a server sends for all its visitors.
+        """
         if b"host" not in headers:
             _check_http_version(scope)
-        address = ""
-        if self._by_address.rate:
-            address = bucket_name(self._find_address(scope, headers))
-            _refuse_for(self._by_address.wait(address, time.monotonic()), "address")
         holder = self.identify(headers)
+        address = None
+        if self._by_address.rate and not holder.is_trusted:
+            address = self._find_address(scope, headers)
+            _refuse_for(self._by_address.wait(address, time.monotonic()), FROM_ADDRESS)
         if role not in holder.roles:
             raise self._deny(role, holder)
-        if self._by_key.rate and holder.name:
-            _refuse_for(self._by_key.wait(holder.name, time.monotonic()), "key")
+        if holder.name:
+            _refuse_for(self._by_key.wait(holder.name.encode(), time.monotonic()), WITH_KEY)
         return Caller(holder, address)
 
     def find_block(self, scope: Scope) -> str:
@@ -200,8 +212,11 @@ class AccessControl:
         return address_block(self._find_address(scope, dict(scope["headers"])))
 
     def _find_address(self, scope: Scope, headers: dict[bytes, bytes]) -> str:
-        peer = scope["client"][0] if scope.get("client") else ""
-        return self._addresses.resolve(peer, headers.get(b"x-forwarded-for", b"").decode("latin-1"))
+        peer, forwarded = scope["client"][0] if scope.get("client") else "", headers.get(b"x-forwarded-for", b"")
+        if forwarded and not self._has_warned_of_proxy and self._addresses.is_unknown_proxy(peer):
+            self._has_warned_of_proxy = True
+            logging.event(UNKNOWN_PROXY, remedy="add its address to trusted_proxies")
+        return self._addresses.resolve(peer, forwarded.decode("latin-1"))
 
     def identify(self, headers: dict[bytes, bytes]) -> KeyHolder:
         """Return the holder of the key in the headers of a request."""
@@ -228,9 +243,10 @@ class AccessControl:
         """Count a batch as that many requests before any item is processed, or refuse it."""
         if cost > 1:
             now = time.monotonic()
-            _refuse_for(self._by_address.wait(caller.address, now, cost, taken=1), "address")
+            if caller.address is not None:
+                _refuse_for(self._by_address.wait(caller.address, now, cost, taken=1), FROM_ADDRESS)
             if caller.holder.name:
-                _refuse_for(self._by_key.wait(caller.holder.name, now, cost, taken=1), "key")
+                _refuse_for(self._by_key.wait(caller.holder.name.encode(), now, cost, taken=1), WITH_KEY)
 
     def cors_headers(self, origin: bytes) -> list[Header]:
         """Return the headers that let a page of this origin read the response; none if it may not."""

@@ -1,54 +1,70 @@
-"""Rate limits: a token bucket for every address and every key, in bounded memory.
+"""Rate limits: a token bucket for every address and every key, counted over all workers, in bounded memory.
 
 A bucket that fills at ``rate`` and holds ``rate * burst`` is one number: the time when it would be full again (the
 "theoretical arrival time" of the generic cell rate algorithm, ITU-T I.371). A request of cost c moves that time by
 c / rate, and is refused if it would be more than ``burst`` seconds ahead. A full bucket needs no entry. So when there
-are too many buckets, dropping the one that was used longest ago mostly loses nothing.
+are too many buckets, dropping the one that is full soonest loses least (``shared_table.py``).
 """
 
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 
-MAX_BUCKETS = 50_000
+from maskedbandits.service.shared_table import SharedTable
+
 MAX_ADDRESS_LENGTH = 100  # with the name of a network card
+SITE_FACTOR = 8  # an IPv6 /48 may send as much as so many of its 65,536 networks
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 class TokenBuckets:
-    """Buckets by key; a rate of 0 means no limit."""
+    """Buckets of one kind by name; a rate of 0 means no limit."""
 
-    def __init__(self, rate: float, burst: float, max_buckets: int = MAX_BUCKETS) -> None:
-        self.rate, self.burst, self.max_buckets = rate, burst, max_buckets
-        self._full_at: dict[Hashable, float] = {}  # the one used longest ago comes first
+    def __init__(self, rate: float, burst: float, table: SharedTable | None = None, kind: bytes = b"") -> None:
+        self.rate, self.burst = rate, burst
+        self._table, self._kind = table or SharedTable(), kind + b" "
 
-    def __len__(self) -> int:
-        return len(self._full_at)
-
-    def wait(self, key: Hashable, now: float, cost: int = 1, *, taken: int = 0) -> float:
+    def wait(self, name: bytes, now: float, cost: int = 1, *, taken: int = 0) -> float:
         """Take from a bucket and return 0, or return the seconds until it holds enough.
 
         A cost above the capacity is accepted when the bucket is full, and delays later requests. ``taken`` is what the
-        same request took before its cost was known.
+        same request took before its cost was known. All processes of a machine have the same monotonic clock.
         """
         if not self.rate:
             return 0.0
-        before = max(self._full_at.pop(key, 0.0), now)
-        full_at = max(before - taken / self.rate, now)
-        missing = full_at - now + min(cost / self.rate, self.burst) - self.burst
-        if missing > 1e-9:
-            self._full_at[key] = before
-            return missing
-        self._set(key, full_at + cost / self.rate)
-        return 0.0
+        missing = 0.0
 
-    def _set(self, key: Hashable, full_at: float) -> None:
-        self._full_at[key] = full_at
-        while len(self._full_at) > self.max_buckets:
-            del self._full_at[next(iter(self._full_at))]
+        def take(full_at: float) -> float:
+            nonlocal missing
+            before = max(full_at, now)
+            own = max(before - taken / self.rate, now)
+            missing = own - now + min(cost / self.rate, self.burst) - self.burst
+            if missing > 1e-9:
+                return before
+            missing = 0.0
+            return own + cost / self.rate
+
+        self._table.update(self._kind + name, take)
+        return missing
+
+
+class AddressLimits:
+    """The limits of addresses: of an IPv4 address or IPv6 /64, and with more room of an IPv6 /48."""
+
+    def __init__(self, rate: float, burst: float, table: SharedTable | None = None) -> None:
+        self.rate = rate
+        table = table or SharedTable()
+        self._networks = TokenBuckets(rate, burst, table, b"address")
+        self._sites = TokenBuckets(SITE_FACTOR * rate, burst, table, b"site")
+
+    def wait(self, address: str, now: float, cost: int = 1, *, taken: int = 0) -> float:
+        """Take from the buckets of an address and return 0, or return the seconds until they hold enough."""
+        network, site = find_networks(address) or ("", "")
+        seconds = self._networks.wait(network.encode(), now, cost, taken=taken)
+        return seconds or (self._sites.wait(site.encode(), now, cost, taken=taken) if site else 0.0)
 
 
 class ClientAddresses:
@@ -65,6 +81,13 @@ class ClientAddresses:
             return False
         return any(address in network for network in self._trusted if network.version == address.version)
 
+    def is_unknown_proxy(self, peer: str) -> bool:
+        """Tell whether a peer that forwards is on a private network, and not trusted; others may just pretend."""
+        try:
+            return ipaddress.ip_address(peer).is_private and not self._is_trusted(peer)
+        except ValueError:
+            return False
+
     def resolve(self, peer: str, forwarded: str) -> str:
         """Return the client's address. Each proxy appends its peer, so the list is read from its end."""
         if not self._trusted or not forwarded or not self._is_trusted(peer):
@@ -72,7 +95,7 @@ class ClientAddresses:
         client = peer
         for text in reversed(forwarded.split(",")):
             address = text.strip()
-            if _site_of(address) is None:
+            if find_networks(address) is None:
                 break  # no address: the entries before it mean nothing
             client = address
             if not self._is_trusted(address):
@@ -80,37 +103,35 @@ class ClientAddresses:
         return client
 
 
-def _site_of(address: str) -> str | None:
-    """Return the unit that shares a bucket: an IPv4 address, or the IPv6 /48 of a site (RFC 6177); None if invalid.
+def find_networks(address: str) -> tuple[str, str] | None:
+    """Return the unit that shares a bucket and the site around it, if any; None if it is no address.
 
-    A household's /64 would be too small a unit: a site has 65,536 of them.
+    An IPv4 address is a unit. Of IPv6 it is the /64 of a household or a phone (RFC 6177), and the site is its /48,
+    because whoever holds a /48 has 65,536 such networks.
     """
-    return _parse_site(address) if len(address) <= MAX_ADDRESS_LENGTH else None
+    return _parse_networks(address) if len(address) <= MAX_ADDRESS_LENGTH else None
 
 
 @lru_cache(maxsize=4096)
-def _parse_site(text: str) -> str | None:
+def _parse_networks(text: str) -> tuple[str, str] | None:
     try:
         address = ipaddress.ip_address(text)
     except ValueError:
         return None
     if isinstance(address, ipaddress.IPv4Address):
-        return str(address)
+        return str(address), ""
     if address.ipv4_mapped is not None:
-        return str(address.ipv4_mapped)
-    return str(ipaddress.ip_network((int(address) >> 80 << 80, 48)))
+        return str(address.ipv4_mapped), ""
+    network, site = (ipaddress.ip_network((int(address) >> bits << bits, 128 - bits)) for bits in (64, 80))
+    return str(network), str(site)
 
 
 def address_block(address: str) -> str:
     """Return the block of an address: IPv4 /24 or IPv6 /48; "" if it is no address."""
-    return _parse_block(bucket_name(address))
+    network, site = find_networks(address) or ("", "")
+    return site or _parse_block(network)
 
 
 @lru_cache(maxsize=4096)
-def _parse_block(bucket: str) -> str:
-    return bucket if not bucket or "/" in bucket else str(ipaddress.ip_network((bucket, 24), strict=False))
-
-
-def bucket_name(address: str) -> str:
-    """Return the name of the bucket of an address; all invalid addresses share one."""
-    return _site_of(address) or ""
+def _parse_block(address: str) -> str:
+    return address and str(ipaddress.ip_network((address, 24), strict=False))

@@ -44,7 +44,7 @@ OTHER_VARIABLES = {  # with the same prefix, and no settings
     "SECRET": "The secret of the service, in place of its key file.",
     "SECRET_FILE": "A file that contains the secret of the service.",
 }
-EXPOSED_DEFAULTS = {"address_rate": 100.0, "token_rate": 1.0}  # where other machines can send requests
+EXPOSED_DEFAULTS = {"address_rate": 10.0, "token_rate": 1.0}  # where other machines can send requests
 FLAG = {"is_flag": True}  # also an option of the command line
 
 
@@ -97,10 +97,12 @@ class Settings(Struct, frozen=True):
     trusted_proxies: Annotated[
         tuple[str, ...], Meta(description="Proxies whose X-Forwarded-For header is trusted.", extra=NETWORKS)
     ] = ()
-    address_rate: Annotated[Rate, Meta(description="Requests a second from one address; 0 for no limit.")] = 0.0
+    address_rate: Annotated[
+        Rate, Meta(description="Requests a second from one address without a secret key; 0 for no limit.")
+    ] = 0.0
     key_rate: Annotated[
         Rate, Meta(description="Requests a second with one key, which many devices may share; 0 for no limit.")
-    ] = 0.0
+    ] = 1000.0
     token_rate: Annotated[Rate, Meta(description="Reports a second with one token; 0 for no limit.")] = 0.0
     burst: Annotated[
         float, Meta(ge=1e-3, le=3600, description="Seconds of its rate that a caller may use at once.")

@@ -13,7 +13,6 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from typing import Any
 
@@ -21,6 +20,7 @@ from maskedbandits._util.signals import handle_signals
 from maskedbandits.service.server import logging
 from maskedbandits.service.server.metrics import WORKER_BYTES
 from maskedbandits.service.server.settings import Settings, encode_settings
+from maskedbandits.service.shared_table import TABLE_BYTES, draw_secret, open_memory
 
 CHECK_EVERY_S = 0.1
 SHORT_LIFE_S = 10.0  # a worker that lived for less is started again only after a pause
@@ -46,8 +46,8 @@ class Supervisor:
     def __init__(self, settings: Settings, listener: socket.socket, *, is_prepared: bool = True) -> None:
         self.settings, self.listener, self.is_prepared = settings, listener, is_prepared
         self.slots = [WorkerSlot() for _ in range(settings.workers)]
-        self.memory = tempfile.TemporaryFile()  # noqa: SIM115 -- closed with this process
-        self.memory.truncate(WORKER_BYTES * settings.workers)
+        self.memory = open_memory(WORKER_BYTES * settings.workers)
+        self.table, self.secret = open_memory(TABLE_BYTES), draw_secret()
         self.is_stopping = False
 
     def run(self) -> int:
@@ -83,7 +83,7 @@ class Supervisor:
         return 0
 
     def _start(self, number: int, slot: WorkerSlot) -> None:
-        handles = self.listener.fileno(), self.memory.fileno()
+        handles = self.listener.fileno(), self.memory.fileno(), self.table.fileno()
         module = "maskedbandits.service.server.worker"
         command = [sys.executable, "-P", "-m", module]  # -P: files in the working directory are no modules
         slot.process = subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=handles)  # noqa: S603 -- this program
@@ -92,7 +92,7 @@ class Supervisor:
         if slot.process.stdin is not None:  # it stays open, because a worker ends when it is closed
             with contextlib.suppress(BrokenPipeError):  # it has died at once, which the next check finds
                 options = {"is_patient": number > 0 or had_one, "is_prepared": self.is_prepared}
-                slot.process.stdin.write(encode_order(self.settings, *handles, number, **options))
+                slot.process.stdin.write(encode_order(self.settings, *handles, self.secret, number, **options))
                 slot.process.stdin.flush()
 
     def _stop_all(self) -> None:
@@ -111,7 +111,10 @@ class Supervisor:
                 logging.event("worker did not end and was killed")
 
 
-def encode_order(settings: Settings, listener: int, memory: int, worker: int, **options: bool) -> bytes:
+def encode_order(
+    settings: Settings, listener: int, memory: int, table: int, secret: bytes, worker: int, **options: bool
+) -> bytes:
     """Return the orders of a worker for its standard input, where no other user sees a password in the settings."""
     order: dict[str, Any] = {"settings": encode_settings(settings), "worker": worker, "options": options}
-    return json.dumps({**order, "listener": listener, "memory": memory}).encode() + b"\n"
+    handles = {"listener": listener, "memory": memory, "table": table}
+    return json.dumps({**order, **handles, "secret": secret.hex()}).encode() + b"\n"

@@ -29,6 +29,7 @@ from maskedbandits.service.server.main import prepare_store, run_in_background
 from maskedbandits.service.server.metrics import Metrics, map_memory
 from maskedbandits.service.server.settings import Settings, decode_settings
 from maskedbandits.service.server.supervisor import USER_ERROR
+from maskedbandits.service.shared_table import SharedTable
 from maskedbandits.service.storage import StoreUnavailable
 
 KEEP_ALIVE_S = 75  # for an idle connection: longer than proxies keep theirs
@@ -67,6 +68,7 @@ def run(
     settings: Settings,
     listener: socket.socket,
     metrics: Metrics | None = None,
+    table: SharedTable | None = None,
     *,
     is_child: bool = False,
     is_patient: bool = False,
@@ -78,7 +80,7 @@ def run(
     has been logged: the worker waits for it.
     """
     logging.capture_web_server()
-    app = App(settings, metrics, Clock())
+    app = App(settings, metrics, Clock(), table)
     config = uvicorn.Config(
         app,
         interface="asgi3",
@@ -211,7 +213,8 @@ def main() -> None:
         settings = decode_settings(order["settings"])
         metrics = Metrics(map_memory(order["memory"], settings.workers), order["worker"], settings.workers)
         listener = socket.socket(fileno=order["listener"])
-        run(settings, listener, metrics, is_child=True, **order["options"])
+        table = SharedTable(order["table"], bytes.fromhex(order["secret"]))
+        run(settings, listener, metrics, table, is_child=True, **order["options"])
     except UserError as mistake:
         logging.event("cannot start", reason=str(mistake))
         sys.exit(USER_ERROR)
