@@ -3,8 +3,8 @@
 Two arms with means 0.65 and 0.35. A share of the reports are lies, spread evenly: zeros for the better arm, ones for
 the worse. Both look alike from ``theory.turning_share(gap, slope)`` on: alpha* = s gap / (1 + s gap), s = tanh(eps / 2)
 for randomised response. Measured: the share, found by bisection, at which the better arm gets half of the pulls in the
-second half of the play. This is the share that a policy survives. A lie is sent unmasked, so it moves an estimate as far
-as (e^eps + 1) / (e^eps - 1) honest reports on average: its weight.
+second half of the play. This is the share that a policy survives. A lie is sent unmasked, so it moves an estimate as
+far as (e^eps + 1) / (e^eps - 1) honest reports on average: its weight.
 
 A second table has lies that come all at once, and a third what ``contamination`` of ``auto`` costs (``bursts.py``).
 

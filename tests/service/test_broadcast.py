@@ -47,7 +47,7 @@ def test_stream_sends_history_then_states(tmp_path: Path) -> None:
         async with open_app(tmp_path) as (app, registry), reading(app, LIVE) as reader:
             kind, history = await reader.event()
             assert (kind, history["reports"], len(history["arms"])) == ("history", [0], 3)
-            assert await reader.event() == ("you", {"may": ["admin", "device", "read"]})
+            assert await reader.event() == ("you", {"may": ["admin", "backend", "device", "read"]})
             kind, first = await reader.event()
             assert (kind, first["sums"]["reports"]) == ("state", 0)
             await reported(registry, live_of(registry), 50)

@@ -18,7 +18,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 BLOCK = re.compile(r"^<!-- run -->\n```bash\n(.*?)^```", re.DOTALL | re.MULTILINE)
 EXPECTED = {  # in the output of a page's commands
     "deploy": ('"token":', "Restored", "state"),
-    "secure": ("mb_", "revoked", '"experiments":[]'),
+    "secure": ("mb_", "revoked", '"experiments":[]', '"decide_with":"backend"', '"token":'),
     "http_api": (
         *('"status":"accepted"', '"status":"duplicate"', '"status":"paused"', '"status":"retired"', '"digest"'),
         *("event: state", "event: experiments", '"status":"ok"', '"status":"ready"', "maskedbandits_decisions_total"),
@@ -75,4 +75,4 @@ def test_commands_of_page_work(page: str, tmp_path: Path) -> None:
 
 
 def test_pages_have_commands() -> None:
-    assert {page: len(list_blocks(page)) for page in EXPECTED} == {"deploy": 2, "secure": 2, "http_api": 20}
+    assert {page: len(list_blocks(page)) for page in EXPECTED} == {"deploy": 2, "secure": 3, "http_api": 20}

@@ -1,4 +1,4 @@
-"""The shared table: it matches a dictionary, forgets the smallest number first, and loses no change of two processes."""
+"""The shared table: it matches a dictionary, forgets the smallest number, and loses no change of two processes."""
 
 from __future__ import annotations
 
@@ -52,6 +52,6 @@ def test_processes_lose_no_change() -> None:
     secret = draw_secret()
     with open_memory(TABLE_BYTES) as memory:
         command = [sys.executable, "-c", COUNT, str(memory.fileno()), secret.hex()]
-        children = [subprocess.Popen(command, pass_fds=[memory.fileno()]) for _ in range(2)]  # noqa: S603 -- ourselves
+        children = [subprocess.Popen(command, pass_fds=[memory.fileno()]) for _ in range(2)]
         assert [child.wait(60) for child in children] == [0, 0]
         assert SharedTable(memory.fileno(), secret).get(b"together") == 40_000

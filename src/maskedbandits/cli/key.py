@@ -12,7 +12,7 @@ from maskedbandits.cli.storage import StoreOptions, open_for_verb, store_options
 from maskedbandits.cli.verb import VerbGroup, WholeNumber, json_option
 
 HOUR_S = 3600
-ROLES = ("device", "read", "admin")
+ROLES = ("device", "backend", "read", "admin")
 
 
 @click.group(
@@ -37,7 +37,7 @@ def key() -> None:
     "--role",
     required=True,
     type=click.Choice(ROLES),
-    help="device: decide and report; read: view everything; admin: view and change everything.",
+    help="device: decide and report, in pages; backend: the same, on servers; read: view; admin: all that, and change.",
 )
 @click.option("--name", show_default="random letters", help="Name of the key.")
 @store_options
@@ -69,7 +69,7 @@ def list_keys(storage: StoreOptions, json_wanted: bool) -> None:
     width = max([len(row.id) for row in rows], default=0)
     for row in rows:
         revoked = "" if row.revoked is None else f"  revoked {format_day(row.revoked)}"
-        echo(f"{row.id:{width}}  {row.role:6}  created {format_day(row.created)}{revoked}")
+        echo(f"{row.id:{width}}  {row.role:7}  created {format_day(row.created)}{revoked}")
     if not rows:
         echo("No keys yet: the service answers this machine alone. Create one with `maskedbandits key create`.")
 

@@ -30,6 +30,7 @@ from maskedbandits.service.http import (
     RouteTable,
     retry_later,
     send_response,
+    unknown_experiment,
 )
 from maskedbandits.service.openapi import openapi_response
 from maskedbandits.service.rate_limits import TokenBuckets
@@ -185,8 +186,9 @@ class App:
                 label = operation.label
                 if operation.role:
                     caller = self._admit(scope, headers, operation.role)
-                    request.roles, request.key = caller.holder.roles, caller.holder.name
+                    request.key, request.roles, request.experiments = caller.holder
                     request.charge = partial(self.access.charge, caller)
+                    _check_scope(request)
                 response = await run(request)
                 if isinstance(response, Stream):
                     self.streams.refuse_if_full()
@@ -255,8 +257,8 @@ class App:
         errors=(410,),
     )
     async def _decide(self, request: Request) -> Response:
-        body, may_read = await request.body(), "read" in request.roles
-        return await self._decision_routes.decide(request.params["name"], body, request.charge, may_read=may_read)
+        body = await request.body()
+        return await self._decision_routes.decide(request.params["name"], body, request.charge, request.roles)
 
     @routes.add("POST", f"{EXPERIMENT}/reports", "reportTo", "Send masked reports.", "reports", "device", **REPORT)
     @routes.add("POST", "/v1/reports", "report", "Send masked reports.", "reports", "device", **REPORT)
@@ -275,7 +277,7 @@ class App:
 
     @routes.add(*("GET", "/v1/live", "followExperiments", "Follow all experiments.", "live", "read"), **STREAM)
     async def _follow_experiments(self, request: Request) -> Stream:
-        return Stream(self.broadcaster.stream_list(self._track_roles(request)))
+        return Stream(self.broadcaster.stream_list(self._track_roles(request), request.experiments))
 
     def _track_roles(self, request: Request) -> Callable[[], frozenset[str]]:
         """Return a function for the present roles of a caller, whose key may be revoked meanwhile."""
@@ -327,6 +329,12 @@ def _translate_error(error: Exception) -> Response:
         return RequestError(400, str(error)).to_response()
     logging.fault("request failed", error)
     return RequestError(500, "internal error: see the log of the service").to_response()
+
+
+def _check_scope(request: Request) -> None:
+    """Refuse a path to an experiment that the caller's key is not for, as if there were none of that name."""
+    if "name" in request.params and not request.may_reach(request.params["name"]):
+        raise unknown_experiment()
 
 
 async def _refuse_socket(scope: Scope, send: Send) -> None:

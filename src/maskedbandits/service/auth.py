@@ -1,8 +1,9 @@
 """Authentication and access control: API keys, the rights of their holders, rate limits, and CORS.
 
-A key is 256 random bits, of which the store holds only a digest. A device's key decides and reports. A key with the
-role read sees experiments, their state and the metrics. An administrator's key does all of that, and changes
-experiments. If a store has no key and the service listens on loopback alone, all local programs have all rights. Pages
+A key is 256 random bits, of which the store holds only a digest. A device's key decides and reports. A backend's key
+does so for many people. A key with the role read sees experiments, their state and the metrics. An administrator's key
+does all of that, and changes experiments. A key may be limited to some experiments: to its holder, others do not exist.
+If a store has no key and the service listens on loopback alone, all local programs have all rights. Pages
 of other sites have none, because any name could resolve to loopback.
 
 CORS follows the Fetch standard. Starlette's CORS middleware is not used, because its replies differ: a preflight gets
@@ -38,8 +39,9 @@ KEY_BYTES = 32
 MAX_NAME_LENGTH = 64
 ROLE_RIGHTS = {
     "device": frozenset({"device"}),
+    "backend": frozenset({"device", "backend"}),
     "read": frozenset({"read"}),
-    "admin": frozenset({"device", "read", "admin"}),
+    "admin": frozenset({"device", "backend", "read", "admin"}),
 }
 ROLES = tuple(ROLE_RIGHTS)
 MAX_HOST_BYTES = 300  # a name has at most 253, and a port 5
@@ -62,10 +64,11 @@ UNKNOWN_PROXY = "a proxy is not in trusted_proxies, so all its clients count as 
 
 
 class KeyHolder(NamedTuple):
-    """The name of a key, and its rights."""
+    """The name of a key, its rights, and the experiments to which it is limited."""
 
     name: str
     roles: frozenset[str]
+    experiments: frozenset[str] | None = None  # None: all
 
     @property
     def is_trusted(self) -> bool:

@@ -32,7 +32,7 @@ MAX_WINDOW = 1_000_000  # reports, which every process and each snapshot holds
 MAX_SLOTS = 1 << 24  # the same for policies that hold some reports of each arm
 NUMBERS_ONLY = ("sigma", "tail")  # parameters for feedback other than bits
 LIBRARY_ONLY = "expire_after"  # in the service a report expires with its token
-OPTIONAL_FIELDS = ("groups", "shares", "source_limit")
+OPTIONAL_FIELDS = {"groups": None, "shares": None, "source_limit": None, "decide_with": "device"}  # with their defaults
 DAMAGE = (UserError, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 DEVICE_LIMITS = Timing()
 MIN_GROUP_SHARE = 0.00002  # leaves the policy of a group something to learn even at an epsilon of a millionth
@@ -51,6 +51,7 @@ class StoredConfig(Struct, frozen=True):
     groups: list[str] | None = None  # names; neither groups nor shares ever change
     shares: list[float] | None = None
     source_limit: SourceLimit | None = None
+    decide_with: str = "device"
 
     @classmethod
     def from_request(cls, config: ExperimentConfig) -> Self:
@@ -72,7 +73,9 @@ class StoredConfig(Struct, frozen=True):
     def encode(self) -> str:
         """Return the text for the store."""
         values = msgspec.to_builtins(self)
-        used = {name: value for name, value in values.items() if name not in OPTIONAL_FIELDS or value is not None}
+        used = {
+            name: each for name, each in values.items() if name not in OPTIONAL_FIELDS or each != OPTIONAL_FIELDS[name]
+        }
         return json.dumps(used)
 
     @property

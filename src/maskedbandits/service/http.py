@@ -54,6 +54,11 @@ def retry_later(status: int, error: str, seconds: float = 1.0) -> RequestError:
     return RequestError(status, error, [(b"retry-after", b"%d" % max(1, math.ceil(seconds)))])
 
 
+def unknown_experiment() -> RequestError:
+    """Return the error for an experiment that does not exist, or not for the key of the caller."""
+    return RequestError(404, "no such experiment: GET /v1/experiments lists all")
+
+
 @dataclass(slots=True)
 class Request:
     """A request with the parts of its path and the rights of its caller."""
@@ -65,6 +70,11 @@ class Request:
     roles: frozenset[str] = frozenset()  # of the caller, where the route needs a role
     charge: Callable[[int], None] = lambda cost: None  # counts it as that many requests, or refuses it
     key: str = ""  # name of the key that it carries
+    experiments: frozenset[str] | None = None  # to which the key is limited; None: all
+
+    def may_reach(self, name: str) -> bool:
+        """Tell whether the key of the caller is for this experiment."""
+        return self.experiments is None or name in self.experiments
 
     async def body(self) -> bytes:
         """Read the whole body."""

@@ -18,7 +18,7 @@ from maskedbandits.errors import UserError
 from maskedbandits.service.clock import Clock
 from maskedbandits.service.config import StoredConfig, check_changed, check_limits
 from maskedbandits.service.experiment import LiveExperiment
-from maskedbandits.service.http import RequestError, retry_later
+from maskedbandits.service.http import retry_later, unknown_experiment
 from maskedbandits.service.log_reader import LogReader
 from maskedbandits.service.log_writer import LogWriter
 from maskedbandits.service.pending import count_issued, count_missing
@@ -109,7 +109,7 @@ class ExperimentRegistry:
         if experiment is None and not has_caught_up:
             raise retry_later(503, BEHIND)
         if experiment is None:
-            raise RequestError(404, "no such experiment: GET /v1/experiments lists all")
+            raise unknown_experiment()
         return experiment
 
     def is_quarantined(self, which: str | int) -> bool:

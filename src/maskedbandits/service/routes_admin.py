@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 EXPERIMENTS = "/v1/experiments"
 EXPERIMENT = f"{EXPERIMENTS}/{{name}}"
 STARTING = "the service is starting: send the request again in a moment"
+LIMITED_KEY = "this key is limited to some experiments, and {}: use a key without --experiment"
 PROMETHEUS = (b"content-type", b"text/plain; version=0.0.4; charset=utf-8")
 
 
@@ -78,6 +79,8 @@ class AdminRoutes:
     )
     async def export_metrics(self, request: Request) -> Response:
         """Return all metrics; those that the store has are missing while it cannot be reached."""
+        if request.experiments is not None:
+            raise RequestError(403, LIMITED_KEY.format("metrics count all experiments"))
         try:
             outcomes = await self.registry.outcomes()
         except StoreUnavailable:
@@ -92,8 +95,9 @@ class AdminRoutes:
         replies=(ExperimentsAnswer,),
     )
     async def list_all(self, request: Request) -> Response:
-        """List all experiments."""
-        return json_response(200, ExperimentsAnswer(list(map(summarize_experiment, self.registry.experiments()))))
+        """List the experiments that the caller may see."""
+        found = [summarize_experiment(each) for each in self.registry.experiments() if request.may_reach(each.name)]
+        return json_response(200, ExperimentsAnswer(found))
 
     @routes.add(
         *("POST", EXPERIMENTS, "createExperiment", "Create an experiment.", "experiments", "admin"),
@@ -105,6 +109,8 @@ class AdminRoutes:
     async def create(self, request: Request) -> Response:
         """Create an experiment."""
         config = self._decode_config(await request.body())
+        if not request.may_reach(config.name):
+            raise RequestError(403, LIMITED_KEY.format(f"it cannot create {config.name!r}"))
         with _translate_conflicts():
             return json_response(201, describe_experiment(await self.registry.create(config)))
 

@@ -45,6 +45,9 @@ if TYPE_CHECKING:
 
 DECISIONS_AT_ONCE = 64  # by one policy, before other requests get their turn
 VISITOR_BYTES = 16  # of a visitor's hash
+MAX_DEVICE_DECISIONS = 20  # in one request of a key that may be public
+USE_BACKEND = "use a key with the role backend"
+DECIDED_BY_BACKEND = f"only servers may ask for decisions of this experiment (decide_with): {USE_BACKEND}"
 MIN_WINDOW_S = 1  # that a device needs from report_at to the expiry of its token: with less it does not participate
 MAX_REPLY_BYTES = 1 << 24  # of payloads in one reply, and with groups of names
 ISSUED_SECOND = struct.Struct(">I")  # before a visitor's token
@@ -93,7 +96,7 @@ class DecisionRoutes:
         self._decode = BodyDecoder(DecisionRequest)
         self._replies: dict[int, ArmReplies] = {}  # by experiment
 
-    async def decide(self, name: str, body: bytes, charge: Callable[[int], None], *, may_read: bool) -> Response:
+    async def decide(self, name: str, body: bytes, charge: Callable[[int], None], roles: frozenset[str]) -> Response:
         """Reply with one decision or several, after charging for them; only readers get errors that name arms."""
         request = self._decode(body) if body else ONE_DECISION
         experiment, n = self.registry.get(name), request.n
@@ -101,8 +104,10 @@ class DecisionRoutes:
             self._check_size(experiment, n)
         else:
             experiment = await self.registry.resolve(name)
+        if "backend" not in roles:
+            _check_device(experiment, n)
         eligible = request.eligible_arms
-        among = None if eligible is None else experiment.arms.find_eligible(eligible, may_read)
+        among = None if eligible is None else experiment.arms.find_eligible(eligible, "read" in roles)
         if request.visitor is not None and n is not None and n > 1:
             raise UserError("n and visitor exclude each other: leave out one of them")
         charge(n or 1)
@@ -275,3 +280,12 @@ class DecisionRoutes:
         what = _encode([experiment.id, visitor] if among is None else [experiment.id, visitor, among])
         name, key = (hmac.digest(self.secrets.visitor, use + what, "sha256") for use in (b"name", b"token"))
         return name[:VISITOR_BYTES], key
+
+
+def _check_device(experiment: LiveExperiment, n: int | None) -> None:
+    """Refuse what a key in a page may not ask for, because its holder could vote as often as wanted."""
+    if experiment.config.decide_with == "backend":
+        raise RequestError(403, DECIDED_BY_BACKEND)
+    if n is not None and n > MAX_DEVICE_DECISIONS:
+        most = f"at most {MAX_DEVICE_DECISIONS} decisions in one request"
+        raise RequestError(403, f"n = {n}: a key with the role device may ask for {most}: {USE_BACKEND}")

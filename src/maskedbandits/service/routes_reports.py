@@ -120,7 +120,7 @@ class ReportRoutes:
         self, reports: Sequence[ReportRequest], only: LiveExperiment | None, request: Request
     ) -> list[tuple[str, float]]:
         """Return the status of each report, and the seconds until a retry, once all accepted ones are durable."""
-        opened = await self._open_all(reports, only)
+        opened = await self._open_all(reports, only, request)
         entered: list[PendingSource] = []
         judged = [each if isinstance(each, Rejection) else self._judge(each, request, entered) for each in opened]
         rows = [each for each in judged if isinstance(each, NewReport)]
@@ -149,13 +149,13 @@ class ReportRoutes:
         return answers
 
     async def _open_all(
-        self, reports: Sequence[ReportRequest], only: LiveExperiment | None
+        self, reports: Sequence[ReportRequest], only: LiveExperiment | None, request: Request
     ) -> list[OpenedReport | Rejection]:
         """Open reports. Keys and logs are read again before a report is refused, since both may be new."""
         refresh = Refresh()
         while True:
             try:
-                return [self._open(report, only, refresh) for report in reports]
+                return [self._check_scope(self._open(report, only, refresh), request) for report in reports]
             except UnknownKey:
                 await self._renew_keys()
                 refresh.has_keys = True
@@ -187,6 +187,12 @@ class ReportRoutes:
         if not experiment.knows(token):  # another process has just added the arm, or a restored backup lacks it
             return Rejection("foreign", experiment.id) if refresh.has_caught_up else refresh.defer(experiment.id)
         return OpenedReport(report, token, experiment)
+
+    def _check_scope(self, opened: OpenedReport | Rejection, request: Request) -> OpenedReport | Rejection:
+        """Reject a report to an experiment that does not exist for the key of the caller."""
+        if isinstance(opened, OpenedReport) and not request.may_reach(opened.experiment.name):
+            return Rejection("foreign", 0)
+        return opened
 
     def _judge(self, opened: OpenedReport, request: Request, entered: list[PendingSource]) -> NewReport | Rejection:
         """Return the row of an acceptable report, or the rejection; each is charged to its token once."""

@@ -49,6 +49,7 @@ Shares = Annotated[list[Annotated[float, Meta(gt=0, le=1)]], Meta(min_length=2, 
 Share = Annotated[float, Meta(ge=0, le=1)]
 Seconds = Annotated[int, Meta(ge=0, le=30 * DAY_S)]  # how few of them devices accept, see `config.check_limits`
 Lifetime = Annotated[int, Meta(ge=1, le=30 * DAY_S)]
+DecideWith = Literal["device", "backend"]
 Status = Literal["running", "paused", "archived"]
 SOURCE_WINDOW = 1000  # consecutive reports, to which a source limit applies
 OfSources = Annotated[int, Meta(ge=1, lt=SOURCE_WINDOW)] | None
@@ -97,6 +98,9 @@ class ExperimentConfig(Struct, forbid_unknown_fields=True, frozen=True):
     ] = None
     shares: Annotated[Shares | None, Meta(description="Share of each group. Equal, unless given.")] = None
     source_limit: Annotated[SourceLimit | None, Meta(description="No limit, unless given.")] = None
+    decide_with: Annotated[
+        DecideWith, Meta(description="Role that asks for decisions. Reports are open to devices.")
+    ] = "device"
 
 
 class ExperimentChange(Struct, forbid_unknown_fields=True, frozen=True):
@@ -114,6 +118,7 @@ class ExperimentChange(Struct, forbid_unknown_fields=True, frozen=True):
     source_limit: Annotated[
         SourceLimit | UnsetType | None, Meta(description="Replaces the limit; null removes it.")
     ] = UNSET
+    decide_with: Annotated[DecideWith | UnsetType, Meta(description="Role that asks for decisions.")] = UNSET
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields that change, as plain values."""
@@ -301,6 +306,7 @@ class ExperimentAnswer(Struct):
     groups: Annotated[list[str] | None, Meta(description="Names of the groups; null if there are none.")] = None
     shares: Annotated[list[float] | None, Meta(description="Shares as given; null if they were not.")] = None
     source_limit: Annotated[SourceLimit | None, Meta(description="The limit; null if there is none.")] = None
+    decide_with: Annotated[DecideWith, Meta(description="Role that asks for decisions.")] = "device"
 
 
 class Summary(Struct):

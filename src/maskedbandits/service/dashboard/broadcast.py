@@ -93,6 +93,21 @@ class ExperimentFeed:
         return await asyncio.shield(self._history_event)  # other viewers may wait for it
 
 
+class ExperimentList:
+    """The list of experiments at one time, and its events by the names that viewers may see."""
+
+    def __init__(self, rows: Sequence[dict[str, Any]], trouble: str) -> None:
+        self._rows, self._trouble = rows, trouble
+        self._events: dict[frozenset[str] | None, bytes] = {}
+
+    def build_event(self, names: frozenset[str] | None) -> bytes:
+        """Return the event with these experiments, or all; viewers with the same names share it."""
+        if names not in self._events:
+            rows = [row for row in self._rows if names is None or row["name"] in names]
+            self._events[names] = format_event("experiments", {"experiments": rows, "trouble": self._trouble})
+        return self._events[names]
+
+
 class Broadcaster:
     """Refreshes the experiments of a registry and feeds the streams of their viewers."""
 
@@ -102,7 +117,7 @@ class Broadcaster:
         self._viewers: Counter[int] = Counter()
         self._refreshing = asyncio.Lock()
         self._round = asyncio.Event()
-        self._list_event, self._listed_at = b"", -INTERVAL_S
+        self._listed, self._listed_at = ExperimentList([], ""), -INTERVAL_S
         self._task: asyncio.Task[None] | None = None
         self.is_store_unavailable = False
 
@@ -182,7 +197,7 @@ class Broadcaster:
         async with self._refreshing:
             if time.monotonic() - self._listed_at >= INTERVAL_S / 2:
                 rows = await asyncio.get_running_loop().run_in_executor(None, self._build_list)
-                self._list_event = format_event("experiments", {"experiments": rows, "trouble": self.get_trouble()})
+                self._listed = ExperimentList(rows, self.get_trouble())
                 self._listed_at = time.monotonic()
 
     def _build_list(self) -> list[dict[str, Any]]:
@@ -203,14 +218,17 @@ class Broadcaster:
 
     # Streams
 
-    async def stream_list(self, roles: Callable[[], frozenset[str]]) -> AsyncGenerator[bytes, None]:
-        """Yield the list of experiments, now and after each change, while the roles allow it."""
+    async def stream_list(
+        self, roles: Callable[[], frozenset[str]], names: frozenset[str] | None = None
+    ) -> AsyncGenerator[bytes, None]:
+        """Yield the list of these experiments, or all, now and after each change, while the roles allow it."""
         sent = b""
 
         def news() -> Iterator[bytes]:
             nonlocal sent
-            if self._list_event != sent:
-                sent = self._list_event
+            event = self._listed.build_event(names)
+            if event != sent:
+                sent = event
                 yield sent
 
         with self._count_viewer(ALL):
