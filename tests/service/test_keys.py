@@ -299,7 +299,7 @@ def test_key_is_printed_once(url: str) -> None:
 
 def test_programs_read_json(url: str) -> None:
     made = json.loads(call("key", "create", "--role", "read", "--storage", url, "--json").stdout)
-    assert set(made) == {"name", "role", "key"}
+    assert set(made) == {"name", "role", "experiments", "key"}
     (listed,) = json.loads(call("key", "list", "--storage", url, "--json").stdout)
     assert (listed["name"], listed["role"], listed["revoked_hour"]) == (made["name"], "read", None)
     rotated = json.loads(call("key", "rotate", "--keep", "0", "--storage", url, "--json").stdout)

@@ -30,6 +30,7 @@ def key() -> None:
     examples=[
         "maskedbandits key create --role admin",
         "maskedbandits key create --role device --name shop-web --storage postgresql://bandits@db/bandits",
+        "maskedbandits key create --role device --experiment headlines --experiment banner",
         "maskedbandits key create --role read --config maskedbandits.toml",
     ],
 )
@@ -39,19 +40,29 @@ def key() -> None:
     type=click.Choice(ROLES),
     help="device: decide and report, in pages; backend: the same, on servers; read: view; admin: all that, and change.",
 )
-@click.option("--name", show_default="random letters", help="Name of the key.")
+@click.option("--name", show_default="random letters", help="Name of the key, which the log of changes shows.")
+@click.option(
+    "--experiment",
+    "experiments",
+    multiple=True,
+    help="Limit the key to this experiment; repeat for more.  [default: all]",
+)
 @store_options
 @json_option
-def create(role: str, name: str | None, storage: StoreOptions, json_wanted: bool) -> None:
+def create(role: str, name: str | None, experiments: tuple[str, ...], storage: StoreOptions, json_wanted: bool) -> None:
     """Create a key and print it once; only its digest is stored."""
     with open_for_verb(storage, "key", create=True) as store:
         from maskedbandits.service.auth import create_key
 
-        name, secret = create_key(store, role, name, current_hour())
+        name, secret = create_key(store, role, name, current_hour(), experiments)
+        known = [row.name for row in store.list_experiments()] if experiments else []
     if json_wanted:
-        echo_json({"name": name, "role": role, "key": secret})
+        echo_json({"name": name, "role": role, "experiments": list(experiments) or None, "key": secret})
         return
     echo(secret)
+    for each in experiments:
+        if each not in known:
+            echo(f"No experiment is called {each} yet: the key is for it once you create it.")
     echo(f"This is the key {name} with the role {role}. It is shown only once: store it with your secrets.")
     echo("Send it as: Authorization: Bearer KEY")
 
@@ -68,8 +79,9 @@ def list_keys(storage: StoreOptions, json_wanted: bool) -> None:
         return
     width = max([len(row.id) for row in rows], default=0)
     for row in rows:
+        only = "" if row.experiments is None else f"  only {', '.join(row.experiments)}"
         revoked = "" if row.revoked is None else f"  revoked {format_day(row.revoked)}"
-        echo(f"{row.id:{width}}  {row.role:7}  created {format_day(row.created)}{revoked}")
+        echo(f"{row.id:{width}}  {row.role:7}  created {format_day(row.created)}{only}{revoked}")
     if not rows:
         echo("No keys yet: the service answers this machine alone. Create one with `maskedbandits key create`.")
 
@@ -131,4 +143,5 @@ def format_day(hour: int) -> str:
 
 def as_document(row: Any) -> dict[str, Any]:
     """Return a key as plain values for JSON, without its secret."""
-    return {"name": row.id, "role": row.role, "created_hour": row.created, "revoked_hour": row.revoked}
+    hours = {"created_hour": row.created, "revoked_hour": row.revoked}
+    return {"name": row.id, "role": row.role, "experiments": row.experiments, **hours}

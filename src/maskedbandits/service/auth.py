@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from maskedbandits.errors import UserError, WrongValueError, abbreviate, check_line, suggest_nearest
 from maskedbandits.service.http import Header, RequestError, Response, retry_later
 from maskedbandits.service.rate_limits import AddressLimits, ClientAddresses, TokenBuckets, address_block
+from maskedbandits.service.schemas import SLUG
 from maskedbandits.service.server import logging
 from maskedbandits.service.server.settings import is_loopback
 from maskedbandits.service.shared_table import SharedTable
@@ -85,13 +86,18 @@ def hash_key(key: str) -> bytes:
     return hashlib.sha256(key.encode()).digest()
 
 
-def create_key(store: Store, role: str, name: str | None, hour: int) -> tuple[str, str]:
-    """Create a key; return its name and the key itself, which is not stored."""
+def create_key(
+    store: Store, role: str, name: str | None, hour: int, experiments: Sequence[str] = ()
+) -> tuple[str, str]:
+    """Create a key, for these experiments if any are given; return its name and the key itself, which is not stored."""
+    for each in experiments:
+        if not re.match(SLUG, each):
+            raise WrongValueError("experiment", each, "the name of an experiment, such as headlines")
     if role not in ROLE_RIGHTS:
         raise UserError(f"no role is called {role!r}{suggest_nearest(role, ROLES)}")
     name = secrets.token_hex(4) if name is None else _check_name(name)
     key = PREFIX + secrets.token_urlsafe(KEY_BYTES)
-    store.add_key(name, role, hash_key(key), hour)
+    store.add_key(name, role, hash_key(key), hour, sorted(set(experiments)) or None)
     return name, key
 
 
@@ -109,6 +115,11 @@ def revoke_key(store: Store, name: str, hour: int) -> None:
     store.revoke_key(name, hour)
 
 
+def _build_holder(row: KeyRow) -> KeyHolder:
+    experiments = None if row.experiments is None else frozenset(row.experiments)
+    return KeyHolder(row.id, ROLE_RIGHTS.get(row.role, frozenset()), experiments)
+
+
 class ApiKeys:
     """The keys of a store as of the last refresh, and the rights of requests."""
 
@@ -123,7 +134,7 @@ class ApiKeys:
     def refresh(self, rows: Sequence[KeyRow]) -> None:
         """Replace the keys; a store that ever had a key is not open."""
         valid = [row for row in rows if row.revoked is None]
-        self._holders = {row.digest: KeyHolder(row.id, ROLE_RIGHTS.get(row.role, frozenset())) for row in valid}
+        self._holders = {row.digest: _build_holder(row) for row in valid}
         for row in valid:
             if row.role not in ROLE_RIGHTS and row.id not in self._roleless:
                 self._roleless.add(row.id)

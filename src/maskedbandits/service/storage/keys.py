@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
+
 from maskedbandits.errors import UserError, suggest_nearest
 from maskedbandits.service.storage.base import StoreBackend
 from maskedbandits.service.storage.models import KeyRow, check_name
@@ -12,22 +15,32 @@ MAX_SIGNING_KEYS = 256  # a token names its key in one byte
 class Keys(StoreBackend):
     """The keys of a store."""
 
-    def add_key(self, id: str, role: str, digest: bytes, hour: int) -> None:  # noqa: A002 - the column's name
-        """Add an API key; the store has its digest alone."""
+    def add_key(
+        self,
+        id: str,  # noqa: A002 - the column's name
+        role: str,
+        digest: bytes,
+        hour: int,
+        experiments: Sequence[str] | None = None,
+    ) -> None:
+        """Add an API key, for some experiments or for all; the store has its digest alone."""
         check_name("key id", id)
+        names = None if experiments is None else json.dumps([check_name("experiment", each) for each in experiments])
         with self._begin_write(exclusive=True) as tx:
             if tx.query("SELECT 1 FROM api_key WHERE id = ?", (id,)):
                 raise UserError(f"the key {id!r} already exists: give another name")
             tx.execute(
-                "INSERT INTO api_key (id, role, digest, created, revoked) VALUES (?, ?, ?, ?, NULL)",
-                (id, check_name("role", role), digest, hour),
+                "INSERT INTO api_key (id, role, digest, created, revoked, name, experiments) "
+                "VALUES (?, ?, ?, ?, NULL, ?, ?)",
+                (id, check_name("role", role), digest, hour, id, names),
             )
 
     def list_keys(self) -> list[KeyRow]:
         """Return all API keys, the oldest first, including revoked ones."""
         with self._begin_read() as tx:
-            rows = tx.query("SELECT id, role, digest, created, revoked FROM api_key")
-        return sorted((KeyRow(*row) for row in rows), key=lambda key: (key.created, key.id))
+            rows = tx.query("SELECT id, role, digest, created, revoked, experiments FROM api_key")
+        keys = [KeyRow(*row, None if names is None else tuple(json.loads(names))) for *row, names in rows]
+        return sorted(keys, key=lambda key: (key.created, key.id))
 
     def revoke_key(self, id: str, hour: int) -> None:  # noqa: A002 - as above
         """Revoke an API key; one that is revoked stays as it is."""

@@ -107,13 +107,14 @@ class SnapshotRow(NamedTuple):
 
 
 class KeyRow(NamedTuple):
-    """A key to the service: its digest, and the hours at which it was created and revoked."""
+    """A key to the service: its digest, the hours of its creation and revocation, and the experiments it is for."""
 
     id: str
     role: str
     digest: bytes
     created: int
     revoked: int | None
+    experiments: tuple[str, ...] | None = None  # names; None: all
 
 
 class Visit(NamedTuple):
