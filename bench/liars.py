@@ -7,8 +7,9 @@ second half of the play. This is the share that a policy survives. A lie is sent
 far as (e^eps + 1) / (e^eps - 1) honest reports on average: its weight.
 
 A second table has lies that come all at once, and a third what ``contamination`` of ``auto`` costs (``bursts.py``).
+The last two are of the alarms of the service (``alarms.py``).
 
-    make bench-liars                 # or: python -m bench.liars [--only shares bursts costs] [--json]
+    make bench-liars                 # or: python -m bench.liars [--only shares bursts costs alarms] [--json]
 """
 
 import argparse
@@ -18,7 +19,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from bench import bursts
+from bench import alarms, bursts
 from maskedbandits import Problem, RandomizedResponse, make_policy, simulate, theory
 
 MEANS = [0.65, 0.35]
@@ -115,6 +116,7 @@ PARTS: dict[str, tuple[Callable[[], dict[str, Any]], Callable[[Any], str]]] = {
     "shares": (shares, share_table),
     "bursts": (all_bursts, bursts.burst_table),
     "costs": (all_costs, bursts.cost_table),
+    "alarms": (alarms.measure, alarms.format_tables),
 }
 
 

@@ -16,6 +16,8 @@ from maskedbandits.service.arm_selection import ArmSelector
 from maskedbandits.service.clock import Clock
 from maskedbandits.service.config import StoredConfig
 from maskedbandits.service.pending import STEPS, PendingReports, round_expiry
+from maskedbandits.service.report_surges import SurgeTest
+from maskedbandits.service.server import logging
 from maskedbandits.service.state import ExperimentState, get_kernel_key
 from maskedbandits.service.storage.models import OPEN, ArmRow, EventRow, ExperimentRow
 from maskedbandits.service.tokens import FLAG_SHOWN, Token
@@ -93,6 +95,7 @@ class LiveExperiment:
         self.id, self.name = row.id, row.name
         self.state, self.clock = state, clock
         self.pending = pending or PendingReports()
+        self.surges = SurgeTest()
         self.counts: dict[str, int] = {"report": 0}  # events applied since this process began, by kind
         self._lock = threading.Lock()  # a decision sees arms and policy of one moment
         self._applying = threading.Lock()  # a view counts no report as pending and received at once
@@ -189,6 +192,9 @@ class LiveExperiment:
             if event.arm is not None and event.expires is not None:
                 self.pending.report(event.arm, event.expires)
         self.selector.mark_stale()
+        reports = [(event.arm, event.bit) for event in events if event.arm is not None and event.bit is not None]
+        if self.surges.observe(reports, self.clock.now()):
+            logging.event("reports surge while an arm jumps", experiment=self.name)
 
     def load_reported(self, store: Store) -> None:
         """Count the reports in the log so far whose tokens may still be open."""

@@ -25,8 +25,10 @@ from maskedbandits.service.pending import count_issued, count_missing
 from maskedbandits.service.schemas import ExperimentConfig, NewArm
 from maskedbandits.service.server.settings import Settings
 from maskedbandits.service.server.warmup import CodeLoader, list_code
+from maskedbandits.service.shared_table import SharedTable
 from maskedbandits.service.storage import Conflict, Store, StoreUnavailable, open_store
 from maskedbandits.service.storage.models import Change, ExperimentRow, NewArmRow, Visit
+from maskedbandits.service.unmasked_reports import UnmaskedMonitor
 
 APPLY_TIMEOUT_S = 10.0  # for a durable change to be applied here
 CATCH_UP_TIMEOUT_S = 1.0  # after which a request is answered from what is known
@@ -38,10 +40,13 @@ QUARANTINED = "this experiment cannot be read: see the log of the service, which
 class ExperimentRegistry:
     """The experiments of a store, live in this process."""
 
-    def __init__(self, settings: Settings, process: str = "", clock: Clock | None = None) -> None:
+    def __init__(
+        self, settings: Settings, process: str = "", clock: Clock | None = None, table: SharedTable | None = None
+    ) -> None:
         self.settings = settings
         self.process = process or secrets.token_hex(8)
         self.clock = clock or Clock()
+        self.unmasked_monitor = UnmaskedMonitor(table)
         self.code_loader = CodeLoader()
         self.log_reader = LogReader(self._open_store, self.process, self.clock, settings, self.code_loader)
         self._log_writer: LogWriter | None = None
@@ -218,6 +223,14 @@ class ExperimentRegistry:
 
     # Views
 
+    def find_poisoning(self, experiment: LiveExperiment) -> list[str]:
+        """Return the signs of fake reports that an experiment shows now."""
+        signs = {
+            "unmasked": self.unmasked_monitor.is_raised(experiment.id),
+            "surge": experiment.surges.is_raised(experiment.clock.now()),
+        }
+        return [name for name, is_raised in signs.items() if is_raised]
+
     async def view(self, experiment: LiveExperiment) -> dict[str, Any]:
         """Return the state of an experiment and the outcomes of its decisions; another thread computes it."""
         # In this order, or a decision in between would look as if its report were missing.
@@ -226,7 +239,8 @@ class ExperimentRegistry:
         )
         issued = _add_unflushed(experiment, known)
         state = await asyncio.get_running_loop().run_in_executor(None, experiment.view)
-        return {**state, **_balance(issued, state["reported"], state["pending"]), "refused": refused}
+        balance = _balance(issued, state["reported"], state["pending"])
+        return {**state, **balance, "refused": refused, "poisoning": self.find_poisoning(experiment)}
 
     async def outcomes(self) -> dict[str, dict[str, int]]:
         """Return the outcomes of the decisions of every experiment, by its name."""

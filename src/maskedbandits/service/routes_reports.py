@@ -24,6 +24,7 @@ from maskedbandits.service.schemas import (
     ReportsAnswer,
 )
 from maskedbandits.service.secret import Secrets, hash_decision_id
+from maskedbandits.service.server import logging
 from maskedbandits.service.source_limits import PendingSource, Source, SourceLimiter, settle_all
 from maskedbandits.service.storage.models import DUPLICATE, NewReport
 from maskedbandits.service.tokens import FLAG_SHOWN, ForgedToken, Token, UnknownKey
@@ -124,7 +125,9 @@ class ReportRoutes:
         entered: list[PendingSource] = []
         judged = [each if isinstance(each, Rejection) else self._judge(each, request, entered) for each in opened]
         rows = [each for each in judged if isinstance(each, NewReport)]
-        answers = iter(await self._append(rows, entered) if rows else ())
+        appended = await self._append(rows, entered) if rows else []
+        self._observe([row for row, answer in zip(rows, appended, strict=True) if answer > 0], request)
+        answers = iter(appended)
         results = []
         for each in judged:
             if isinstance(each, Rejection):
@@ -136,6 +139,18 @@ class ReportRoutes:
                 self.registry.count_refused(each.experiment, status)
             results.append((status, seconds))
         return results
+
+    def _observe(self, accepted: Sequence[NewReport], request: Request) -> None:
+        """Test whether the reports of an address block are masked; with groups their arms are unknown."""
+        known = [row for row in accepted if row.arm is not None]
+        block = self._find_block(request.scope) if known else ""
+        for row in known:
+            is_alarm = self.registry.unmasked_monitor.observe(
+                row.experiment, block, cast("int", row.arm), row.bit, row.epsilon, self.registry.clock.now()
+            )
+            experiment = self.registry.get_by_id(row.experiment) if is_alarm else None
+            if experiment is not None:
+                logging.event("reports are not masked", experiment=experiment.name)
 
     async def _append(self, rows: Sequence[NewReport], entered: Sequence[PendingSource]) -> list[int]:
         """Return the store's answer to each report, once all of them are durable."""

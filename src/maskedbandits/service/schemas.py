@@ -349,6 +349,9 @@ class StateAnswer(Struct):
     issued: Annotated[list[int], Meta(description="Decisions made.")]
     missing: Annotated[list[int], Meta(description="Decisions without a report in time.")]
     refused: Annotated[dict[str, int], Meta(description="Reports that were rejected, by reason.")]
+    poisoning: Annotated[
+        list[Literal["unmasked", "surge"]], Meta(description="Signs of fake reports in the last 24 hours.")
+    ]
 
 
 class GroupsStateAnswer(Struct):
@@ -384,6 +387,9 @@ class GroupsStateAnswer(Struct):
     issued: Annotated[list[int], Meta(description="Decisions made.")]
     missing: Annotated[list[int], Meta(description="Decisions without a report in time.")]
     refused: Annotated[dict[str, int], Meta(description="Reports that were rejected, by reason.")]
+    poisoning: Annotated[
+        list[Literal["unmasked", "surge"]], Meta(description="Signs of fake reports in the last 24 hours.")
+    ]
 
 
 class Complaint(Struct):

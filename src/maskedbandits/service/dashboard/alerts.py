@@ -1,8 +1,11 @@
-"""Alerts of the dashboard: dishonest reports, silence, reports held back, and a policy that is stuck.
+"""Alerts of the dashboard: dishonest reports, poisoning, silence, reports held back, and a policy that is stuck.
 
 To add an alert, find it in ``find_alerts`` and give its kind a word in ``page/dashboard.js``.
 
 **Suspect**: the policy rejects that the reports of an arm come from an honest crowd (``Policy.suspects``).
+
+**Unmasked** and **surge**: signs of fake reports in the last 24 hours (``service/unmasked_reports.py`` and
+``service/report_surges.py``).
 
 **Silent**: at least 20 decisions were due for their report twenty minutes ago or earlier, and no report has come since
 the first of them. A report is due ``report_after`` seconds after its decision, and devices add a delay.
@@ -36,17 +39,33 @@ HELD = (
     "The source limit held back reports in the last hour. Check for a burst of lies, or raise the limit if many honest "
     "people share an address block, key or second."
 )
+POISONING = {
+    "unmasked": (
+        "Reports from one network are not masked. Somebody sends fake reports, or a client is broken. Limit sources, "
+        "or decide with a backend key."
+    ),
+    "surge": (
+        "Many more reports than usual arrived while the reports of an arm jumped. If no campaign explains this, "
+        "suspect fake reports."
+    ),
+}
 MAX_NAMED = 3  # suspects of an experiment with groups, which may have thousands
 
 
 def find_alerts(
-    status: str, rows: Sequence[Mapping[str, Any]], latest: int, points: Sequence[Point], report_after: float
+    status: str,
+    rows: Sequence[Mapping[str, Any]],
+    latest: int,
+    points: Sequence[Point],
+    report_after: float,
+    poisoning: Sequence[str] = (),
 ) -> list[dict[str, str]]:
     """Return the alerts of an experiment, each with a kind and a text of one line.
 
     Rows are those of open arms, and their shares are of the ``latest`` decisions. The last of the points is now.
     """
     found = [("suspect", _format_suspect(row)) for row in rows if row["suspect"]]
+    found += [(sign, POISONING[sign]) for sign in poisoning]
     if count_held_back(points) >= MIN_HELD_BACK:
         found.append(("held_back", HELD))
     if status == "running":

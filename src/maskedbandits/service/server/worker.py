@@ -181,7 +181,7 @@ async def _open(app: App) -> None:
     """Start the registry, and open the application."""
     from maskedbandits.service.registry import ExperimentRegistry
 
-    registry = ExperimentRegistry(app.settings, clock=app.clock)
+    registry = ExperimentRegistry(app.settings, clock=app.clock, table=app.table)
     try:
         await registry.start()
         await app.open(registry)

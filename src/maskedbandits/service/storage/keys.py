@@ -39,7 +39,10 @@ class Keys(StoreBackend):
         """Return all API keys, the oldest first, including revoked ones."""
         with self._begin_read() as tx:
             rows = tx.query("SELECT id, role, digest, created, revoked, experiments FROM api_key")
-        keys = [KeyRow(*row, None if names is None else tuple(json.loads(names))) for *row, names in rows]
+        keys = [
+            KeyRow(id_, role, digest, created, revoked, None if names is None else tuple(json.loads(names)))
+            for id_, role, digest, created, revoked, names in rows
+        ]
         return sorted(keys, key=lambda key: (key.created, key.id))
 
     def revoke_key(self, id: str, hour: int) -> None:  # noqa: A002 - as above
