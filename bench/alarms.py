@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from scipy.stats import chi2
 
 from maskedbandits import RandomizedResponse
 from maskedbandits.service.report_surges import BINS_PER_FALSE_ALARM, HISTORY_BINS, SurgeTest
@@ -103,7 +104,7 @@ def measure() -> dict[str, Any]:
     unmasked = {str(number): [count_until_alarm(each, number) for each in EPSILONS] for number in PAIRS}
     surges = {
         str(volume): {
-            "false": count_false_alarms(volume) / YEARS,
+            "false": count_false_alarms(volume),
             "found": [share_found(volume, each) for each in FAKES],
         }
         for volume in VOLUMES
@@ -116,12 +117,19 @@ def format_tables(found: Mapping[str, Mapping[str, Any]]) -> str:
     heads = [f"ε = {each:g}" for each in EPSILONS]
     rows = [[f"pair {int(name):,} of the day", *map(str, row)] for name, row in found["unmasked"].items()]
     lines = _format_table(["plain ones until the alarm", *heads], rows)
-    heads = ["false alarms a year", *(f"{each:g} fakes for each honest report" for each in FAKES)]
+    heads = ["false alarms a year", *(f"found: {each:g} to 1 honest report" for each in FAKES)]
     rows = [
-        [f"{float(name):,.0f}", f"{row['false']:g}", *(f"{100 * each:.0f} %" for each in row["found"])]
+        [f"{float(name):,.0f}", format_rate(row["false"]), *(f"{100 * each:.0f} %" for each in row["found"])]
         for name, row in found["surges"].items()
     ]
     return "\n".join([*lines, "", *_format_table(["reports in five minutes", *heads], rows)])
+
+
+def format_rate(alarms: int, years: int = YEARS) -> str:
+    """Return the number of alarms in a year with its exact 95 % interval, that of a Poisson mean."""
+    low = chi2.ppf(0.025, 2 * alarms) / 2 if alarms else 0.0
+    high = chi2.ppf(0.975, 2 * alarms + 2) / 2
+    return f"{alarms / years:.2g} ({low / years:.2g} to {high / years:.2g})"
 
 
 def _format_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

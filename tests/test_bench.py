@@ -6,11 +6,13 @@ import math
 import re
 import sys
 from pathlib import Path
+from typing import Any
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from bench import (
+    alarms,
     bursts,
     cold,
     context,
@@ -178,6 +180,23 @@ def test_bursts_report_has_medians_with_intervals() -> None:
     assert row == "| `auto` |" + " 10 (5 to 14) | > 5,000 |" * len(bursts.EPSILONS)
     *_, row = bursts.cost_table({"a problem": [(1234.4, 56.1)] * 3}).splitlines()
     assert row == "| a problem |" + " 1,234 ± 56 |" * 3
+
+
+def test_alarms_report_has_two_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"FAKES": (3.0,)}.items():
+        monkeypatch.setattr(alarms, name, value)
+    assert alarms.count_until_alarm(1.0, 1) < alarms.count_until_alarm(1.0, 100_000)
+    assert alarms.count_until_alarm(0.5, 1) < alarms.count_until_alarm(4.0, 1)
+    found: dict[str, Any] = {"unmasked": {"1": [40] * 4}, "surges": {"500.0": {"false": 9, "found": [0.5]}}}
+    assert alarms.format_tables(found).splitlines() == [
+        "| plain ones until the alarm | ε = 0.5 | ε = 1 | ε = 2 | ε = 4 |",
+        "|---|--:|--:|--:|--:|",
+        "| pair 1 of the day | 40 | 40 | 40 | 40 |",
+        "",
+        "| reports in five minutes | false alarms a year | found: 3 to 1 honest report |",
+        "|---|--:|--:|",
+        "| 500 | 2.2 (1 to 4.3) | 50 % |",
+    ]
 
 
 def test_delays_report_is_a_table(

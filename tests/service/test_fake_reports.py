@@ -88,10 +88,10 @@ def test_one_address_gets_few_fake_reports_through(site: Site) -> None:
 
 def test_fakes_from_one_network_raise_alarm_in_all_workers(site: Site) -> None:
     def lie_at_once(place: int) -> None:
-        status, reply = site.ask("device", "POST", DECISIONS, {"n": 20}, f"198.51.100.{place}")
+        status, reply = site.ask("device", "POST", DECISIONS, {"n": 20}, f"192.0.2.{place}")
         assert status == 200
         fakes = [{"token": each["token"], "bit": int(each["arm"] == "long")} for each in reply["decisions"]]
-        assert site.ask("device", "POST", "/v1/reports", {"reports": fakes}, f"198.51.100.{place}")[0] == 200
+        assert site.ask("device", "POST", "/v1/reports", {"reports": fakes}, f"192.0.2.{place}")[0] == 200
 
     for place in range(20):
         lie_at_once(place)

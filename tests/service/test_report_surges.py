@@ -125,5 +125,5 @@ def test_honest_month_raises_no_alarm() -> None:
 @pytest.mark.slow  # six years of five minutes
 @pytest.mark.parametrize("volume", [40.0, 1000.0])
 def test_false_alarms_are_rare(volume: float) -> None:
-    """At most one in a year on average; chance exceeds the bound of three years once in a thousand times."""
+    """About one in a year: chance alone exceeds the bound of three years once in a thousand times."""
     assert count_false_alarms(volume, years=3, seed=11) <= poisson.ppf(0.999, 3)

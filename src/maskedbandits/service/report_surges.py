@@ -8,8 +8,9 @@ raises an alarm if both scores rank among the highest of the last week, within a
 Suppose that a bin differs from those of the week before by chance alone, so that each score is equally likely to have
 any rank. Suppose also that a crowd does not grow just when the world changes, so that the ranks of one bin are
 independent. Then a bin raises a false alarm with a probability of at most 1 / BINS_PER_FALSE_ALARM, and there is at
-most one in a year on average, however bins depend on their neighbours. A campaign that brings other people than before
-breaks the second assumption. ``python -m bench.liars --only alarms`` counts the alarms in simulated years.
+most one in a year on average, however bins depend on their neighbours. Real sites break both assumptions a little:
+hours differ, and a campaign may bring other people than before. ``python -m bench.liars --only alarms`` counts the
+false alarms of simulated sites, about two in a year at most.
 
 All is in memory, by arm, and of no person. A new process needs some 28 hours before it can raise an alarm.
 """
@@ -17,8 +18,9 @@ All is in memory, by arm, and of no person. A new process needs some 28 hours be
 from __future__ import annotations
 
 import math
+from array import array
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,8 +43,7 @@ class SurgeTest:
         self._number = -1  # of the open bin
         self._open: dict[tuple[int, int], int] = {}  # reports by arm and bit
         self._base: deque[Counts] = deque(maxlen=BASE_BINS)
-        self._growths: deque[float] = deque(maxlen=HISTORY_BINS)
-        self._jumps: deque[float] = deque(maxlen=HISTORY_BINS)
+        self._growths, self._jumps = array("d"), array("d")  # of the last week
         self._shown_until = 0.0
 
     def observe(self, arms_and_bits: Sequence[tuple[int, int]], now: float) -> bool:
@@ -73,16 +74,18 @@ class SurgeTest:
             base = sum_counts(self._base)
             growth, jump = compute_growth(counts, base), compute_jump(counts, base)
             is_alarm = stands_out(growth, self._growths) and stands_out(jump, self._jumps)
-            self._growths.append(growth)
-            self._jumps.append(jump)
+            for score, history in ((growth, self._growths), (jump, self._jumps)):
+                history.append(score)
+                del history[:-HISTORY_BINS]
         self._base.append(counts)
         return is_alarm
 
 
-def sum_counts(bins: Sequence[Counts] | deque[Counts]) -> Counts:
+def sum_counts(bins: Iterable[Counts]) -> Counts:
     """Return the sum of counts, which may have different numbers of arms."""
-    total = np.zeros((max(len(each) for each in bins), 2), dtype=np.int64)
-    for each in bins:
+    known = list(bins)
+    total = np.zeros((max(map(len, known)), 2), dtype=np.int64)
+    for each in known:
         total[: len(each)] += each
     return total
 
@@ -107,7 +110,7 @@ def compute_jump(counts: Counts, base: Counts) -> float:
     return float(np.max(np.abs(ones / now - ones_before / before) / error))
 
 
-def stands_out(score: float, history: Sequence[float] | deque[float]) -> bool:
+def stands_out(score: float, history: array[float]) -> bool:
     """Tell whether few scores of a history, and this one itself, are at least as high."""
-    rank = 1 + sum(each >= score for each in history)
+    rank = 1 + int(np.count_nonzero(np.array(history) >= score))
     return rank * rank * BINS_PER_FALSE_ALARM <= (1 + len(history)) ** 2
