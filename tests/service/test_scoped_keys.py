@@ -11,6 +11,7 @@ import pytest
 from web import SMALL, Served
 
 from commands import call, refused
+from helpers.private import write_tables
 from maskedbandits.errors import UserError
 from maskedbandits.service.app import OPERATIONS
 from maskedbandits.service.auth import ApiKeys, create_key
@@ -107,6 +108,16 @@ def test_key_without_experiments_is_for_all(store: Store) -> None:
     keys = ApiKeys("127.0.0.1")
     keys.refresh(store.list_keys())
     assert keys.identify(b"Bearer " + key.encode()).experiments is None
+
+
+def test_damaged_list_of_experiments_reaches_none(store: Store) -> None:
+    _, key = create_key(store, "device", "web", 7, ["ours"])
+    for damaged in ('["ours', "7"):
+        with write_tables(store) as tx:
+            tx.execute("UPDATE api_key SET experiments = ?", (damaged,))
+        keys = ApiKeys("127.0.0.1")
+        keys.refresh(store.list_keys())
+        assert keys.identify(b"Bearer " + key.encode()).experiments == frozenset()
 
 
 def test_command_limits_key_to_experiments(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ class Keys(StoreBackend):
         with self._begin_read() as tx:
             rows = tx.query("SELECT id, role, digest, created, revoked, experiments FROM api_key")
         keys = [
-            KeyRow(id_, role, digest, created, revoked, None if names is None else tuple(json.loads(names)))
+            KeyRow(id_, role, digest, created, revoked, None if names is None else _decode_names(names))
             for id_, role, digest, created, revoked, names in rows
         ]
         return sorted(keys, key=lambda key: (key.created, key.id))
@@ -90,3 +90,11 @@ class Keys(StoreBackend):
         with self._begin_write(exclusive=True) as tx:
             if not tx.execute("DELETE FROM signing_key WHERE id = ?", (id,)):
                 raise UserError(f"no signing key has the id {id}")
+
+
+def _decode_names(text: str) -> tuple[str, ...]:
+    """Return the experiments of a key; none if the text is damaged, so that the key reaches too few and not all."""
+    try:
+        return tuple(map(str, json.loads(text)))
+    except (ValueError, TypeError):
+        return ()
