@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
@@ -126,6 +127,26 @@ def test_fake_reports_show_in_state(served: Served, registry: ExperimentRegistry
     assert live is not None
     feed = served.run(served.app.broadcaster.refresh(live))
     assert "unmasked" in [each["kind"] for each in feed.alerts]
+
+
+def test_flood_that_suspects_miss_is_found(served: Served) -> None:
+    """1.3 fakes for each honest report, from one address: the masked means stay near what honest crowds give."""
+    here, rng, honest = "/v1/experiments/headline", np.random.default_rng(3), 300
+    mask, means = get_mask(ONE), {"short": 0.65, "long": 0.35}
+
+    def report(count: int, client: str, draw: Callable[[str], int]) -> None:
+        decisions = served.post(f"{here}/decisions", {"n": count}, client=client).json["decisions"]
+        reports = [{"token": each["token"], "bit": draw(each["arm"])} for each in decisions]
+        assert served.post("/v1/reports", {"reports": reports}, client=client).status == 200
+
+    for person in range(honest // 10):
+        report(10, f"198.51.{person}.7", lambda arm: int(rng.random() < mask(means[arm])))
+    assert served.get(f"{here}/state").json["poisoning"] == []
+    for person in range(honest // 10):
+        report(13, "203.0.113.9", lambda arm: int(arm == "long"))
+        report(10, f"192.0.{person}.7", lambda arm: int(rng.random() < mask(means[arm])))
+    state = served.get(f"{here}/state").json
+    assert (state["suspects"], state["poisoning"]) == ([False, False], ["unmasked"])
 
 
 def test_honest_reports_show_no_sign(served: Served) -> None:
