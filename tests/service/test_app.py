@@ -278,9 +278,13 @@ def test_date_header_before_start_follows_service_clock() -> None:
 
 
 @pytest.fixture
-def limited(registry: ExperimentRegistry) -> Iterator[Served]:
+def limited(registry: ExperimentRegistry, store: Store) -> Iterator[Served]:
+    """A service that lets a device send five requests at once from each address."""
+    keys = {role: create_key(store, role, role, 0)[1] for role in ("device", "admin")}
     with Served(registry, Settings(address_rate=0.001, burst=5000, trusted_proxies=("10.0.0.0/8",))) as service:
-        assert service.post("/v1/experiments", SMALL, client="192.0.2.1").status == 201
+        service.client.key = keys["admin"]
+        assert service.post("/v1/experiments", SMALL).status == 201
+        service.client.key = keys["device"]
         yield service
 
 
@@ -337,9 +341,7 @@ def test_forwarded_requests_need_a_key(served: Served, header: str) -> None:
     assert served.get("/healthz", headers={header: "198.51.100.1"}).status == 200
 
 
-def test_only_trusted_proxies_are_believed(limited: Served, store: Store) -> None:
-    _, limited.client.key = create_key(store, "device", None, 0)
-    limited.renew_keys()
+def test_only_trusted_proxies_are_believed(limited: Served) -> None:
     for last in range(20):
         forwarded = {"x-forwarded-for": f"198.51.100.{last}"}
         assert limited.post(DECISIONS, client="10.0.0.1", headers=forwarded).status == 200
@@ -347,8 +349,34 @@ def test_only_trusted_proxies_are_believed(limited: Served, store: Store) -> Non
     assert statuses == [200] * 5 + [429] * 2
 
 
+@pytest.mark.parametrize("role", ["backend", "read", "admin"])
+def test_secret_keys_are_not_limited_by_address(limited: Served, store: Store, role: str) -> None:
+    _, limited.client.key = create_key(store, role, "secret", 0)
+    limited.renew_keys()
+    path = STATE if role == "read" else DECISIONS
+    assert {limited.ask("GET" if role == "read" else "POST", path).status for _ in range(10)} == {200}
+
+
+def test_address_without_a_valid_key_is_limited(limited: Served) -> None:
+    limited.client.key = "guess"
+    assert [limited.post(DECISIONS).status for _ in range(7)] == [401] * 5 + [429] * 2
+
+
+def test_local_programs_are_not_limited_without_keys(served: Served) -> None:
+    assert {served.post(DECISIONS).status for _ in range(120)} == {200}
+
+
+def test_forgotten_proxy_is_logged_once(limited: Served, capsys: pytest.CaptureFixture[str]) -> None:
+    for place in range(3):
+        limited.post(DECISIONS, client=f"192.168.0.{place}", headers={"x-forwarded-for": "198.51.100.1"})
+    log = capsys.readouterr().err
+    assert log.count("trusted_proxies") == 2  # what is wrong, and the remedy
+    assert "192.168" not in log
+    assert "198.51" not in log
+
+
 def test_batch_counts_as_many_requests(limited: Served) -> None:
-    assert limited.post(DECISIONS, {"n": 100}).status == 200
+    assert limited.post(DECISIONS, {"n": 20}).status == 200
     assert limited.post(DECISIONS).status == 429
 
 

@@ -136,6 +136,12 @@ def test_without_proxies_peer_counts() -> None:
     assert ClientAddresses([]).resolve("10.0.0.1", "198.51.100.1") == "10.0.0.1"
 
 
+def test_proxy_on_this_machine_is_trusted_unless_others_are_given() -> None:
+    for peer in ("127.0.0.1", "::1"):
+        assert ClientAddresses([]).resolve(peer, "6.6.6.6, 198.51.100.1") == "198.51.100.1"
+        assert ClientAddresses(["10.0.0.1"]).resolve(peer, "198.51.100.1") == peer
+
+
 @pytest.mark.parametrize(
     ("address", "networks"),
     [

@@ -28,7 +28,8 @@ def test_defaults_bind_to_this_machine_alone() -> None:
 
 
 def test_exposed_service_has_rate_limits() -> None:
-    assert (load_settings({}, {}).address_rate, load_settings({}, {}).token_rate) == (0.0, 0.0)
+    local = load_settings({}, {})
+    assert (local.address_rate, local.key_rate, local.token_rate) == (10.0, 1000.0, 0.0)
     exposed = load_settings({"host": "0.0.0.0"}, {"MASKEDBANDITS_TOKEN_RATE": "0"})  # noqa: S104
     assert (exposed.address_rate, exposed.token_rate) == (10.0, 0.0)
     behind = load_settings({}, {"MASKEDBANDITS_TRUSTED_PROXIES": "127.0.0.1"})  # it lets others ask this machine

@@ -73,8 +73,8 @@ class KeyHolder(NamedTuple):
 
     @property
     def is_trusted(self) -> bool:
-        """Whether the key is secret, because no page or device has it."""
-        return bool(self.name) and not self.roles <= {"device"}
+        """Whether this is no device: it has a secret key, or is a local program of a service without keys."""
+        return not self.roles <= {"device"}
 
 
 ANONYMOUS = KeyHolder("", frozenset())

@@ -17,6 +17,8 @@ from maskedbandits.service.shared_table import SharedTable
 MAX_ADDRESS_LENGTH = 100  # with the name of a network card
 SITE_FACTOR = 8  # an IPv6 /48 may send as much as so many of its 65,536 networks
 
+LOOPBACK = ("127.0.0.0/8", "::1")
+
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
@@ -68,10 +70,13 @@ class AddressLimits:
 
 
 class ClientAddresses:
-    """Finds the address of a client: the peer, or the one that a trusted proxy forwards for."""
+    """Finds the address of a client: the peer, or the one that a trusted proxy forwards for.
+
+    If no proxies are given, those on this machine are trusted: any other peer could claim to be a proxy.
+    """
 
     def __init__(self, trusted: Sequence[str]) -> None:
-        self._trusted: list[Network] = [ipaddress.ip_network(each, strict=False) for each in trusted]
+        self._trusted: list[Network] = [ipaddress.ip_network(each, strict=False) for each in trusted or LOOPBACK]
         self._is_trusted = lru_cache(maxsize=4096)(self._look_up)
 
     def _look_up(self, text: str) -> bool:
@@ -90,7 +95,7 @@ class ClientAddresses:
 
     def resolve(self, peer: str, forwarded: str) -> str:
         """Return the client's address. Each proxy appends its peer, so the list is read from its end."""
-        if not self._trusted or not forwarded or not self._is_trusted(peer):
+        if not forwarded or not self._is_trusted(peer):
             return peer
         client = peer
         for text in reversed(forwarded.split(",")):

@@ -44,7 +44,7 @@ OTHER_VARIABLES = {  # with the same prefix, and no settings
     "SECRET": "The secret of the service, in place of its key file.",
     "SECRET_FILE": "A file that contains the secret of the service.",
 }
-EXPOSED_DEFAULTS = {"address_rate": 10.0, "token_rate": 1.0}  # where other machines can send requests
+EXPOSED_DEFAULTS = {"token_rate": 1.0}  # where other machines can send requests
 FLAG = {"is_flag": True}  # also an option of the command line
 
 
@@ -95,11 +95,14 @@ class Settings(Struct, frozen=True):
     )
     cors: Annotated[tuple[str, ...], Meta(description="Origins whose pages may call the service.", extra=ORIGINS)] = ()
     trusted_proxies: Annotated[
-        tuple[str, ...], Meta(description="Proxies whose X-Forwarded-For header is trusted.", extra=NETWORKS)
+        tuple[str, ...],
+        Meta(
+            description="Proxies whose X-Forwarded-For is trusted; unless given, those on this machine.", extra=NETWORKS
+        ),
     ] = ()
     address_rate: Annotated[
-        Rate, Meta(description="Requests a second from one address without a secret key; 0 for no limit.")
-    ] = 0.0
+        Rate, Meta(description="Requests a second of devices from one address; 0 for no limit.")
+    ] = 10.0
     key_rate: Annotated[
         Rate, Meta(description="Requests a second with one key, which many devices may share; 0 for no limit.")
     ] = 1000.0
