@@ -191,7 +191,8 @@ def test_requests_get_503_while_store_is_gone(served: Served) -> None:
             assert int(reply.headers["retry-after"]) >= 1
             assert "secret-host" not in reply.error
         assert served.get("/healthz").status == 200
-        assert served.get("/v1/experiments").status == 200
+        assert served.get("/v1/experiments/headline").status == 200
+        assert served.get("/v1/experiments").status == 503  # the list comes from the store
         assert served.post(DECISIONS).status == 200  # it needs no store; devices keep their reports until there is one
         assert "maskedbandits_ready 0" in served.get("/metrics").body.decode()
     assert served.post(REPORTS, {"token": token, "bit": 1}).json == {"status": "accepted"}
@@ -320,7 +321,7 @@ def test_ipv6_site_is_one_address(limited: Served) -> None:
 
 def test_json_is_never_cached(served: Served) -> None:
     for reply in (served.post(DECISIONS), served.get(STATE), served.get("/nowhere"), served.post("/v1/reports", b"{")):
-        assert reply.headers["content-type"] == "application/json"
+        assert reply.headers["content-type"] == f"application/{'json' if reply.status == 200 else 'problem+json'}"
         assert reply.headers["x-content-type-options"] == "nosniff"
         assert reply.headers["cache-control"] == "no-store"
 

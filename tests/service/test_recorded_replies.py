@@ -61,7 +61,7 @@ class Recorder:
             headers["retry-after"] = "SECONDS"
         kind = headers.get("content-type", "")
         found: Any = reply.body.decode()
-        if kind == "application/json" and reply.body:
+        if kind in ("application/json", "application/problem+json") and reply.body:
             found = json.loads(found)
         elif kind.startswith("text/plain"):
             found = [line for line in found.splitlines() if not UNSTABLE_LINES.search(line)]

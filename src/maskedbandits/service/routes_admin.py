@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -9,25 +10,28 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from maskedbandits.errors import suggest_nearest
+from maskedbandits.service import lists
 from maskedbandits.service.http import Request, RequestError, Response, RouteTable, json_response, retry_later
+from maskedbandits.service.lists import ExperimentsAnswer, Summary, format_hour
+from maskedbandits.service.problems import PROBLEMS, TYPE_PREFIX
 from maskedbandits.service.schemas import (
     ArmAnswer,
     BodyDecoder,
     ExperimentAnswer,
     ExperimentChange,
     ExperimentConfig,
-    ExperimentsAnswer,
     GroupsStateAnswer,
     NewArm,
+    ProblemDescription,
     StateAnswer,
-    Summary,
     check_arm,
 )
 from maskedbandits.service.storage import Conflict, StoreUnavailable
+from maskedbandits.service.storage.models import STATUSES, ExperimentRow
 
 if TYPE_CHECKING:
     from maskedbandits.service.experiment import LiveExperiment
-    from maskedbandits.service.registry import ExperimentRegistry
+    from maskedbandits.service.registry import Experiment, ExperimentRegistry
     from maskedbandits.service.server.metrics import Metrics
 
 EXPERIMENTS = "/v1/experiments"
@@ -52,7 +56,7 @@ class AdminRoutes:
         """The experiments; before there are any, requests are refused."""
         registry = self._get_registry()
         if registry is None:
-            raise retry_later(503, STARTING)
+            raise retry_later(503, STARTING, code="starting")
         return registry
 
     @routes.add("GET", "/healthz", "health", "Check that the process answers.", "health", replies=(dict,))
@@ -68,8 +72,22 @@ class AdminRoutes:
     async def ready(self, request: Request) -> Response:
         """Answer whether decisions and reports are accepted."""
         if not self.registry.is_ready:
-            raise retry_later(503, "the store is unreachable: send the request again in a moment")
+            what = "the store is unreachable: send the request again in a moment"
+            raise retry_later(503, what, code="store_unavailable")
         return json_response(200, {"status": "ready"})
+
+    @routes.add(
+        *("GET", f"{TYPE_PREFIX}{{code}}", "describeError", "Get the meaning of an error.", "openapi"),
+        replies=(ProblemDescription,),
+    )
+    async def describe_problem(self, request: Request) -> Response:
+        """Describe an error by its code."""
+        code = request.params["code"]
+        if code not in PROBLEMS:
+            raise RequestError(
+                404, f"no error has the code {code!r}{suggest_nearest(code, PROBLEMS)}", code="unknown_code"
+            )
+        return json_response(200, ProblemDescription(code, *PROBLEMS[code]))
 
     @routes.add(
         *("GET", "/metrics", "metrics", "Get the metrics for Prometheus.", "metrics", "read"),
@@ -88,12 +106,19 @@ class AdminRoutes:
         return Response(200, text.encode(), (PROMETHEUS,))
 
     @routes.add(
-        *("GET", EXPERIMENTS, "listExperiments", "List all experiments.", "experiments", "read"),
+        *("GET", EXPERIMENTS, "listExperiments", "List experiments.", "experiments", "read"),
+        query=lists.EXPERIMENTS_QUERY,
         replies=(ExperimentsAnswer,),
     )
     async def list_all(self, request: Request) -> Response:
-        """List all experiments."""
-        return json_response(200, ExperimentsAnswer(list(map(summarize_experiment, self.registry.experiments()))))
+        """List experiments, a page at a time, as the store has them."""
+        values = request.query(lists.EXPERIMENTS_QUERY)
+        limit, after = lists.read_limit(values), lists.read_cursor(values)
+        status = lists.read_choice("status", values, STATUSES)
+        search = lists.read_text("search", values, 64)
+        rows = await self.registry.call_store(lambda store: store.list_page(after, limit + 1, status, search))
+        following = rows[limit - 1].row.id if len(rows) > limit else None
+        return json_response(200, ExperimentsAnswer([summarize_row(*each) for each in rows[:limit]], following))
 
     @routes.add(
         *("POST", EXPERIMENTS, "createExperiment", "Create an experiment.", "experiments", "admin"),
@@ -123,7 +148,7 @@ class AdminRoutes:
     )
     async def change(self, request: Request) -> Response:
         """Change the status or the configuration of an experiment."""
-        experiment = await self._resolve(request)
+        experiment = await self._resolve_open(request)
         change = self._decode_change(await request.body())
         with _translate_conflicts():
             return json_response(200, describe_experiment(await self.registry.change(experiment, change.to_dict())))
@@ -147,7 +172,7 @@ class AdminRoutes:
     )
     async def add_arm(self, request: Request) -> Response:
         """Add an arm."""
-        experiment = await self._resolve(request)
+        experiment = await self._resolve_open(request)
         arm = self._decode_arm(await request.body())
         check_arm(arm)
         with _translate_conflicts():
@@ -160,16 +185,20 @@ class AdminRoutes:
     )
     async def retire(self, request: Request) -> Response:
         """Retire an arm."""
-        experiment, name = await self._resolve(request), request.params["arm"]
+        experiment, name = await self._resolve_open(request), request.params["arm"]
         if name not in experiment.arms.index:
-            raise RequestError(404, f"no arm is called {name!r}{suggest_nearest(name, experiment.arms.names[:20])}")
+            what = f"no arm is called {name!r}{suggest_nearest(name, experiment.arms.names[:20])}"
+            raise RequestError(404, what, code="unknown_arm")
         if experiment.arms.index[name] not in experiment.arms.open:
-            raise RequestError(409, f"the arm {name!r} is already retired")
+            raise RequestError(409, f"the arm {name!r} is already retired", code="arm_retired")
         with _translate_conflicts():
             return json_response(200, describe_experiment(await self.registry.retire(experiment, name)))
 
-    async def _resolve(self, request: Request) -> LiveExperiment:
+    async def _resolve(self, request: Request) -> Experiment:
         return await self.registry.resolve(request.params["name"])
+
+    async def _resolve_open(self, request: Request) -> LiveExperiment:
+        return await self.registry.resolve_open(request.params["name"])
 
 
 @contextmanager
@@ -178,26 +207,29 @@ def _translate_conflicts() -> Iterator[None]:
     try:
         yield
     except Conflict as conflict:
-        raise RequestError(409, str(conflict)) from conflict
+        raise RequestError(409, str(conflict), code=conflict.code) from conflict
 
 
-def summarize_experiment(experiment: LiveExperiment) -> Summary:
-    """Return an experiment as a list shows it."""
+def summarize_row(row: ExperimentRow, open_arms: int) -> Summary:
+    """Return an experiment as a list shows it, from its row."""
+    values = json.loads(row.config)  # not as a `StoredConfig`: a damaged experiment is listed, too
     return Summary(
-        name=experiment.name,
-        status=experiment.status,  # type: ignore[arg-type]  # the store has the same words
-        policy=experiment.config.policy,
-        epsilon=experiment.config.epsilon,
-        arms=len(experiment.arms.open),
-        seq=experiment.state.seq,
-        config_version=experiment.row.config_version,
-        created_hour=experiment.row.created_hour,
+        name=row.name,
+        status=row.status,  # type: ignore[arg-type]  # the store has the same words
+        policy=str(values.get("policy", "")),
+        epsilon=values.get("epsilon", 0.0),
+        arms=open_arms,
+        seq=row.seq,
+        config_version=row.config_version,
+        created_hour=row.created_hour,
+        created=format_hour(row.created_hour),
     )
 
 
-def describe_experiment(experiment: LiveExperiment) -> ExperimentAnswer:
+def describe_experiment(experiment: Experiment) -> ExperimentAnswer:
     """Return the description of an experiment: all but its state."""
-    about: dict[str, Any] = msgspec.structs.asdict(summarize_experiment(experiment))
+    row = experiment.row._replace(seq=experiment.seq)  # which the reports have moved since the row was read
+    about: dict[str, Any] = msgspec.structs.asdict(summarize_row(row, len(experiment.arms.open)))
     about |= {name: getattr(experiment.config, name) for name in experiment.config.__struct_fields__}
     about["default_arm"] = experiment.arms.names[experiment.row.default_arm]
     about["arms"] = [

@@ -21,6 +21,7 @@ import msgspec
 
 from maskedbandits._util.cached_property import lockfree_cached_property
 from maskedbandits.errors import UserError
+from maskedbandits.service.archive import ArchivedExperiment
 from maskedbandits.service.arm_selection import WHOLE
 from maskedbandits.service.group_experiment import GroupExperiment
 from maskedbandits.service.http import RequestError, Response
@@ -36,6 +37,7 @@ from maskedbandits.service.schemas import (
     QuestionsAnswer,
 )
 from maskedbandits.service.secret import Secrets, seal, unseal
+from maskedbandits.service.storage.models import ARCHIVED
 from maskedbandits.service.tokens import FLAG_SHOWN, ForgedToken, Token, draw_id
 
 if TYPE_CHECKING:
@@ -48,6 +50,7 @@ VISITOR_BYTES = 16  # of a visitor's hash
 MIN_WINDOW_S = 1  # that a device needs from report_at to the expiry of its token: with less it does not participate
 MAX_REPLY_BYTES = 1 << 24  # of payloads in one reply, and with groups of names
 ISSUED_SECOND = struct.Struct(">I")  # before a visitor's token
+ENDED = "the experiment is archived: it makes no more decisions"
 ONE_DECISION = DecisionRequest()
 
 Reply = DecisionAnswer | QuestionAnswer
@@ -100,7 +103,10 @@ class DecisionRoutes:
         if experiment is not None:
             self._check_size(experiment, n)
         else:
-            experiment = await self.registry.resolve(name)
+            found = await self.registry.resolve(name)
+            if isinstance(found, ArchivedExperiment):
+                raise RequestError(410, ENDED, code="archived")
+            experiment = found
         eligible = request.eligible_arms
         among = None if eligible is None else experiment.arms.find_eligible(eligible, may_read)
         if request.visitor is not None and n is not None and n > 1:
@@ -126,7 +132,8 @@ class DecisionRoutes:
         """Refuse more decisions than fit in one reply."""
         most = self._get_replies(experiment).max_decisions
         if most < MAX_DECISIONS and (n or 1) > most:
-            raise RequestError(400, f"n = {n or 1}: with payloads this long, at most {most} decisions fit in one reply")
+            what = f"n = {n or 1}: with payloads this long, at most {most} decisions fit in one reply"
+            raise RequestError(400, what, code="reply_too_long")
 
     async def _decide_many(self, experiment: LiveExperiment, n: int, among: tuple[int, ...] | None) -> list[Reply]:
         replies: list[Reply] = []
@@ -201,8 +208,8 @@ class DecisionRoutes:
 
     def _reply_while_paused(self, experiment: LiveExperiment, among: Sequence[int] | None) -> Reply:
         """Reply with the default arm, or the first eligible one; no report is accepted."""
-        if experiment.status == "archived":
-            raise RequestError(410, "the experiment is archived: it makes no more decisions")
+        if experiment.status == ARCHIVED:
+            raise RequestError(410, ENDED, code="archived")
         arm = experiment.row.default_arm
         if among is not None and arm not in among:
             arm = among[0]

@@ -53,7 +53,7 @@ def create_experiment(tx: Transaction, row: ExperimentRow, arms: Sequence[NewArm
 def apply_change(tx: Transaction, row: ExperimentRow, arms: Sequence[ArmRow], change: Change) -> ExperimentRow:
     """Change an experiment whose row is locked."""
     if row.status == "archived":  # devices have dropped their reports
-        raise Conflict(f"the experiment {row.name!r} is archived, which is final: create another")
+        raise Conflict(f"the experiment {row.name!r} is archived, which is final: create another", "archived_is_final")
     if change.kind not in KINDS:
         raise UserError(f"change {change.kind!r}{suggest_nearest(change.kind, KINDS)}")
     return append_event(tx, row, change.kind, change.hour, KINDS[change.kind](tx, row, arms, change))
@@ -74,7 +74,8 @@ def append_event(tx: Transaction, row: ExperimentRow, kind: str, hour: int, even
 
 def _add_arm(tx: Transaction, row: ExperimentRow, arms: Sequence[ArmRow], change: Change) -> Detail:
     if any(arm.name == change.name for arm in arms):
-        raise Conflict(f"the name {change.name!r} is or was used by another arm of {row.name!r}: give a new name")
+        what = f"the name {change.name!r} is or was used by another arm of {row.name!r}: give a new name"
+        raise Conflict(what, "name_taken")
     _insert_arm(tx, row.id, len(arms), change.name, change.payload)
     return len(arms), _join_members(name=_to_json(change.name), payload=change.payload)
 

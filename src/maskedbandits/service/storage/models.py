@@ -19,7 +19,8 @@ MINUTES_PER_DAY = 24 * 60
 MAX_NAME_BYTES = 500  # indexes of PostgreSQL take no long texts
 # Tokens hold seconds in four bytes and live for at most 30 days.
 MAX_MINUTE = (1 << 32) // 60 - 30 * MINUTES_PER_DAY
-STATUSES = ("running", "paused", "archived")
+ARCHIVED = "archived"  # for good: the log takes no more events
+STATUSES = ("running", "paused", ARCHIVED)
 OPEN, RETIRED = "open", "retired"
 
 
@@ -64,7 +65,10 @@ class ExperimentRow(NamedTuple):
 
 
 class StoreStatus(NamedTuple):
-    """The last sequence number of each log, the last forgotten minute, and the time of the store's clock."""
+    """The last number of each log that can grow, their last forgotten minute, and the time of the store's clock.
+
+    Logs of archived experiments do not grow.
+    """
 
     heads: dict[int, int]
     forgotten: int

@@ -15,6 +15,7 @@ from maskedbandits.service.storage.base import MAX_PARAMETERS, Transaction, plac
 from maskedbandits.service.storage.counters import Counters
 from maskedbandits.service.storage.errors import Conflict
 from maskedbandits.service.storage.keys import Keys
+from maskedbandits.service.storage.listing import Listing, find_last_id
 from maskedbandits.service.storage.models import (
     DUPLICATE,
     LATE,
@@ -39,7 +40,7 @@ _Key = tuple[int, bytes]  # experiment, decision
 _Stored = dict[_Key, tuple[int, NewReport]]  # sequence number and report, by decision
 
 
-class Store(Counters, Keys):
+class Store(Counters, Keys, Listing):
     """The logs of all experiments, their counters, keys and snapshots."""
 
     def recover_append(self, reports: Sequence[NewReport], before: Mapping[int, int]) -> list[int] | None:
@@ -120,9 +121,8 @@ class Store(Counters, Keys):
         """Create an experiment; the first event of its log records how."""
         with self._begin_write(exclusive=True) as tx:
             if tx.query("SELECT 1 FROM experiment WHERE name = ?", (check_name("experiment name", name),)):
-                raise Conflict(f"the experiment {name!r} already exists: give another name")
-            last = tx.query("SELECT max(id) FROM experiment")[0][0] or 0
-            row = ExperimentRow(last + 1, name, "running", config, 0, 0, default_arm, hour, 0)
+                raise Conflict(f"the experiment {name!r} already exists: give another name", "name_taken")
+            row = ExperimentRow(find_last_id(tx) + 1, name, "running", config, 0, 0, default_arm, hour, 0)
             return changes.create_experiment(tx, row, arms)
 
     def list_experiments(self) -> list[ExperimentRow]:
@@ -162,13 +162,15 @@ class Store(Counters, Keys):
             return list(map(EventRow._make, tx.query(_EVENTS, (experiment, after, limit))))
 
     def read_heads(self) -> dict[int, int]:
-        """Return the last sequence number of each log, by experiment."""
-        return self.read_status().heads
+        """Return the last sequence number of each log, by experiment, including archived ones."""
+        with self._begin_read() as tx:
+            return dict(tx.query("SELECT id, seq FROM experiment"))
 
     def read_status(self) -> StoreStatus:
-        """Return the heads of the logs, the last forgotten minute, and the time of the store's clock."""
+        """Return the heads of logs that can grow, their last forgotten minute, and the time of the store's clock."""
         select = (
-            f"SELECT id, seq, forgotten, now FROM (SELECT {self.NOW} AS now) AS clock LEFT JOIN experiment ON 1 = 1"  # noqa: S608 - our own words
+            f"SELECT id, seq, forgotten, now FROM (SELECT {self.NOW} AS now) AS clock "  # noqa: S608 - our own words
+            "LEFT JOIN experiment ON experiment.status <> 'archived'"
         )
         with self._begin_read() as tx:
             rows = tx.query(select)
