@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from postgres import Cluster
-from store_samples import HOUR, LATER, create_sample, refused, report, to_id
+from store_samples import HOUR, LATER, create_sample, drop_additions, refused, report, to_id
 
 from helpers.private import write_tables
 from maskedbandits.service.storage import Store, StoreUnavailable, open_store, schema
@@ -63,6 +63,10 @@ def fill_tables(store: Store) -> Store:
     store.revoke_key("old", HOUR + 1)
     store.add_signing_key(b"\0\xff" * 16)
     store.set_meta(ODD, ODD)
+    with write_tables(store) as tx:  # these are filled by their owners
+        tx.insert("report_id", [(1, to_id(0), 2, LATER)])
+        tx.insert("audit", [(1, HOUR, ODD, None, ODD, None, 2**31 - 1, ODD)])
+        tx.insert("idempotency", [(ODD, b"\0\xff", 201, ODD, LATER)])
     store.forget(100)
     return store
 
@@ -203,7 +207,7 @@ def test_other_files_are_not_restored(backup_file: Path, target: str) -> None:
         ("DELETE FROM experiment WHERE id = 2", "has gaps"),
         ("DROP TABLE visitor", "damaged"),
         ("DROP TABLE event", "damaged"),
-        ("UPDATE meta SET value = '4' WHERE key = 'schema'", "install a newer one"),
+        ("UPDATE meta SET value = '5' WHERE key = 'schema'", "install a newer one"),
         ("UPDATE meta SET value = '0' WHERE key = 'schema'", "with the version that wrote it"),
         ("DELETE FROM meta", "with the version that wrote it"),
     ],
@@ -250,6 +254,7 @@ def test_older_tables_are_upgraded(
     )
     steps = ("ALTER TABLE arm RENAME COLUMN number TO place", visitors)
     monkeypatch.setattr(schema, "VERSION", 1)
+    monkeypatch.setattr(schema, "list_additions", lambda dialect: [])
     monkeypatch.setattr(schema, "STEPS", {0: dict.fromkeys(schema.DIALECTS, (*steps, "NONSENSE"))})
     with open_store(any_url, any_version=True) as store:
         with pytest.raises(Exception, match="NONSENSE"):
@@ -269,13 +274,14 @@ def test_store_of_version_1_is_upgraded(any_url: str, any_store: Store, tmp_path
     fill_tables(any_store)
     before = any_store.read_events(1, 0, 10_000)
     with write_tables(any_store) as tx:
+        drop_additions(tx)
         tx.execute("ALTER TABLE event DROP COLUMN question")
         tx.execute("ALTER TABLE event DROP COLUMN config")
     set_version(any_store, 1)
     with refused("version 1", "run maskedbandits upgrade"):
         open_store(any_url)
     with open_store(any_url, any_version=True) as store:
-        assert store.upgrade(as_it_is) == (1, 3)
+        assert store.upgrade(as_it_is) == (1, 4)
     with open_store(any_url) as store:
         assert store.read_events(1, 0, 10_000) == before
         plain, grouped = report()._replace(config=7), report()._replace(arm=None, probability=None, question=b"abc")
@@ -287,8 +293,8 @@ def test_store_of_version_1_is_upgraded(any_url: str, any_store: Store, tmp_path
 
 
 def test_newer_tables_are_rejected(any_url: str, any_store: Store) -> None:
-    set_version(any_store, 4)
-    with refused("version 4, this maskedbandits knows 3: install a newer one"):
+    set_version(any_store, 5)
+    with refused("version 5, this maskedbandits knows 4: install a newer one"):
         open_store(any_url)
     with open_store(any_url, any_version=True) as store, refused("install a newer one"):
         store.upgrade(as_it_is)

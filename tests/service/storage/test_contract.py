@@ -336,5 +336,5 @@ class TestContract:
             store.read_heads()
 
     def test_upgrade_to_same_version_changes_nothing(self, store: Store) -> None:
-        assert store.upgrade(lambda do, version: None) == (3, 3)
-        assert store.read_version() == 3
+        assert store.upgrade(lambda do, version: None) == (4, 4)
+        assert store.read_version() == 4

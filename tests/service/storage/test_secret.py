@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from store_samples import drop_additions
 
 from commands import call, refused
 from helpers.private import read_tables, signing_keys, write_tables
@@ -158,13 +159,14 @@ def test_upgrade_from_version_2_keeps_tokens_valid(any_store: Store) -> None:
         tx.insert("meta", [("visitor_secret", "00" * 32)])
         tx.insert("issued", [(1, 0, "a", minute, 2) for minute in (0, 30_000_001, 30_000_059, 30_000_060)])
         tx.insert("refused", [(1, "late", minute, 2) for minute in (0, 30_000_001, 30_000_059, 30_000_060)])
+        drop_additions(tx)
         tx.execute("UPDATE meta SET value = '2' WHERE key = 'schema'")
         tx.execute(
             "INSERT INTO event (experiment, seq, kind, arm, bit, epsilon, hour, decision, expires) "
             "VALUES (1, 2, 'report', 0, 1, 1000000, 5, ?, 30000001)",
             (identity,),
         )
-    assert upgrade_store(any_store) == (2, 3)
+    assert upgrade_store(any_store) == (2, 4)
     secrets = load_secrets(any_store)
     assert signing_keys(secrets.ring) == {0: plain}
     assert any_store.list_signing_keys()[0][1] != plain
@@ -177,4 +179,4 @@ def test_upgrade_from_version_2_keeps_tokens_valid(any_store: Store) -> None:
         ]
         assert not tx.query("SELECT * FROM visitor")
     assert any_store.read_meta("visitor_secret") is None
-    assert upgrade_store(any_store) == (3, 3)
+    assert upgrade_store(any_store) == (4, 4)

@@ -132,7 +132,8 @@ _GAPS = """
 SELECT name FROM experiment LEFT JOIN (
     SELECT experiment, count(*) AS count, min(seq) AS first, max(seq) AS last FROM event GROUP BY experiment
 ) AS log ON log.experiment = experiment.id
-WHERE coalesce(log.count, 0) <> experiment.seq OR log.first <> 1 OR log.last <> experiment.seq
+WHERE coalesce(log.count, 0) <> experiment.seq - experiment.first_seq + 1
+    OR log.first <> experiment.first_seq OR log.last <> experiment.seq
 UNION ALL SELECT 'an experiment that is missing' FROM event WHERE experiment NOT IN (SELECT id FROM experiment)
 LIMIT 1
 """

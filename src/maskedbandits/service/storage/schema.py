@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from maskedbandits.errors import UserError
 
-VERSION = 3  # of the tables, stored in `meta`
+VERSION = 4  # of the tables, stored in `meta`
 VERSION_KEY = "schema"
 DIALECTS = ("sqlite", "postgresql")
 TYPES = {
@@ -23,7 +23,10 @@ TYPES = {
 
 
 class Table(NamedTuple):
-    """The primary key, and the columns with their types; a question mark allows NULL."""
+    """The primary key, and the columns with their types.
+
+    A question mark allows NULL, and a number after an equals sign is the value of rows that do not give one.
+    """
 
     key: tuple[str, ...]
     columns: Mapping[str, str]
@@ -45,6 +48,7 @@ TABLES = {
             "default_arm": "int",
             "created_hour": "int",
             "forgotten": "int",
+            "first_seq": "long=1",  # the oldest event that is kept
         },
         has_short_rows=False,
         is_busy=True,
@@ -73,6 +77,10 @@ TABLES = {
             "question": "bytes?",
         },
     ),
+    "report_id": Table(  # of reports that devices may still repeat
+        ("experiment", "decision"),
+        {"experiment": "int", "decision": "bytes", "seq": "long", "expires": "int"},
+    ),
     "snapshot": Table(
         ("experiment", "kernel", "seq"),
         {"experiment": "int", "kernel": "text", "seq": "long", "body": "bytes", "sha256": "text"},
@@ -92,10 +100,48 @@ TABLES = {
         ("experiment", "visitor"),
         {"experiment": "int", "visitor": "bytes", "token": "bytes", "expires": "int"},
     ),
-    "api_key": Table(("id",), {"id": "text", "role": "text", "digest": "bytes", "created": "int", "revoked": "int?"}),
+    "api_key": Table(
+        ("id",),
+        {
+            "id": "text",
+            "role": "text",
+            "digest": "bytes",
+            "created": "int",
+            "revoked": "int?",
+            "name": "text?",
+            "experiments": "text?",  # a JSON list of names; NULL: all
+        },
+    ),
     "signing_key": Table(("id",), {"id": "int", "made": "long", "secret": "bytes"}),
+    "audit": Table(  # who changed what
+        ("id",),
+        {
+            "id": "long",
+            "hour": "int",
+            "key": "text?",
+            "key_name": "text?",
+            "action": "text",
+            "experiment": "text?",
+            "config_version": "int?",
+            "detail": "text",
+        },
+        has_short_rows=False,
+    ),
+    "idempotency": Table(  # replies to requests that clients may repeat
+        ("key",),
+        {"key": "text", "digest": "bytes", "status": "int", "body": "text", "expires": "int"},
+        has_short_rows=False,
+    ),
 }
 
+# What version 4 has beside the tables of version 3.
+NEW_TABLES = ("report_id", "audit", "idempotency")
+NEW_COLUMNS = {"experiment": ("first_seq",), "api_key": ("name", "experiments")}
+NEW_INDEXES = (
+    "CREATE INDEX report_id_seq ON report_id (experiment, seq)",
+    "CREATE INDEX report_id_expires ON report_id (expires)",
+    "CREATE INDEX idempotency_expires ON idempotency (expires)",
+)
 INDEXES = (
     "CREATE UNIQUE INDEX experiment_name ON experiment (name)",
     "CREATE UNIQUE INDEX arm_name ON arm (experiment, name)",
@@ -103,6 +149,7 @@ INDEXES = (
     "CREATE UNIQUE INDEX event_decision ON event (experiment, decision) WHERE decision IS NOT NULL",
     "CREATE INDEX event_expires ON event (experiment, expires) WHERE expires IS NOT NULL",
     "CREATE INDEX visitor_expires ON visitor (expires)",
+    *NEW_INDEXES,
 )
 
 # Merge the counts of an hour into one row; compacted counts have minute 0.
@@ -133,6 +180,20 @@ STEPS: dict[int, dict[str, tuple[str, ...]]] = {
 }
 
 
+class Kind(NamedTuple):
+    """The parsed type of a column; the default is empty if rows must give a value."""
+
+    kind: str
+    may_be_null: bool
+    default: str
+
+
+def parse_kind(word: str) -> Kind:
+    """Return the parts of the type of a column."""
+    kind, _, default = word.partition("=")
+    return Kind(kind.rstrip("?"), kind.endswith("?"), default)
+
+
 def list_table_statements(dialect: str) -> list[str]:
     """Return the statements that create all tables, empty and without indexes."""
     return [_format_create(name, table, dialect) for name, table in TABLES.items()]
@@ -151,15 +212,16 @@ def get_batch_size(table: str) -> int:
 
 def list_types(table: str, dialect: str) -> tuple[str, ...]:
     """Return the types of a table's columns, in order."""
-    return tuple(TYPES[kind.rstrip("?")][dialect] for kind in TABLES[table].columns.values())
+    return tuple(TYPES[parse_kind(word).kind][dialect] for word in TABLES[table].columns.values())
 
 
 def format_type_check(table: str) -> str:
     """Return the condition for rows of SQLite that have a value of another type than its column."""
     kinds = {"text": "'text'", "bytes": "'blob'"}
     conditions = []
-    for column, kind in TABLES[table].columns.items():
-        allowed = kinds.get(kind.rstrip("?"), "'integer'") + ", 'null'" * kind.endswith("?")
+    for column, word in TABLES[table].columns.items():
+        kind, may_be_null, _ = parse_kind(word)
+        allowed = kinds.get(kind, "'integer'") + ", 'null'" * may_be_null
         conditions.append(f"typeof({column}) NOT IN ({allowed})")
     return " OR ".join(conditions)
 
@@ -171,7 +233,19 @@ def list_columns(table: str) -> tuple[str, ...]:
 
 def list_upgrade_steps(version: int, dialect: str) -> list[str]:
     """Return the statements that lead from an older version to this one."""
-    return [statement for older in range(version, VERSION) for statement in STEPS[older][dialect]]
+    steps = STEPS | {3: {dialect: tuple(list_additions(dialect))}}
+    return [statement for older in range(version, VERSION) for statement in steps[older][dialect]]
+
+
+def list_additions(dialect: str) -> list[str]:
+    """Return the statements that add what version 4 has beside the tables of version 3, which stay usable."""
+    tables = [_format_create(name, TABLES[name], dialect) for name in NEW_TABLES]
+    columns = [
+        f"ALTER TABLE {table} ADD COLUMN {_format_column(column, TABLES[table].columns[column], dialect)}"
+        for table, added in NEW_COLUMNS.items()
+        for column in added
+    ]
+    return [*tables, *columns, *NEW_INDEXES]
 
 
 def parse_version(text: object, name: str) -> int:
@@ -196,9 +270,13 @@ def refuse_other_version(version: int, name: str) -> None:
         )
 
 
+def _format_column(column: str, word: str, dialect: str) -> str:
+    kind, may_be_null, default = parse_kind(word)
+    return f"{column} {TYPES[kind][dialect]}{'' if may_be_null else ' NOT NULL'}{default and f' DEFAULT {default}'}"
+
+
 def _format_create(name: str, table: Table, dialect: str) -> str:
-    kinds = zip(table.columns.items(), list_types(name, dialect), strict=True)
-    parts = [f"{column} {kind}{'' if word.endswith('?') else ' NOT NULL'}" for (column, word), kind in kinds]
+    parts = [_format_column(column, word, dialect) for column, word in table.columns.items()]
     parts.append(f"PRIMARY KEY ({', '.join(table.key)})")
     end = ""
     if dialect == "sqlite" and table.has_short_rows:
