@@ -21,7 +21,8 @@ PAGE = Path(__file__).with_suffix(".md")
 SCHEMAS: dict[str, Any] = describe_service(OPERATIONS)["components"]["schemas"]
 REFERENCE = "#/components/schemas/"
 ORDER = (  # of the page
-    *("createExperiment", "listExperiments", "showExperiment", "changeExperiment", "addArm", "retireArm"),
+    *("createExperiment", "listExperiments", "showExperiment", "changeExperiment", "addArm", "changeArm", "retireArm"),
+    *("deleteExperiment", "listChanges"),
     *("decide", "report", "reportTo", "showState", "followState", "followExperiments"),
     *(
         "health",

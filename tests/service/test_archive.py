@@ -25,7 +25,7 @@ def archive_with_reports(served: Served) -> tuple[list[str], dict[str, Any]]:
     tokens = [each["token"] for each in served.post(f"{ONE}/decisions", {"n": 3}).json["decisions"]]
     for token in tokens[:2]:
         assert served.post(REPORTS, {"token": token, "bit": 1}).verdict == "accepted"
-    served.run(until(lambda: served.registry.get("headline").state.seq == 3))
+    served.run(until(lambda: [live.seq for live in served.registry.experiments()] == [3]))
     before = served.get(f"{ONE}/state").json
     assert served.patch(ONE, {"status": "archived"}).json["status"] == "archived"
     return tokens, before

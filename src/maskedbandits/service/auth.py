@@ -45,11 +45,11 @@ MAX_HOST_BYTES = 300  # a name has at most 253, and a port 5
 HOST = re.compile(r"(?:\[(?P<six>[^\[\]]*)\]|(?P<name>[^:\[\]]*))(?::[0-9]*)?")  # RFC 3986, section 3.2
 SAME_SITE = (b"", b"none", b"same-origin")  # no browser, a typed address, a page of the service itself
 PREFLIGHT_HEADERS = [
-    (b"access-control-allow-methods", b"GET, PATCH, POST"),
-    (b"access-control-allow-headers", b"authorization, content-type"),
+    (b"access-control-allow-methods", b"DELETE, GET, PATCH, POST"),
+    (b"access-control-allow-headers", b"authorization, content-type, idempotency-key, if-match"),
     (b"access-control-max-age", b"86400"),
 ]
-EXPOSED = (b"access-control-expose-headers", b"date, retry-after")  # a device times its reports by them
+EXPOSED = (b"access-control-expose-headers", b"date, etag, retry-after")  # a device times its reports by them
 VARY = (b"vary", b"origin")
 SINGLE_HEADERS = ("Host", "Authorization", "Origin")  # access depends on them
 TOO_OFTEN = "too many requests from one {}: wait for the seconds in Retry-After"

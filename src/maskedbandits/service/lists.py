@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
 from maskedbandits.errors import UserError, WrongValueError
 from maskedbandits.service.http import QueryParameter
 from maskedbandits.service.schemas import CREATED, Status
+from maskedbandits.service.storage.audit import AuditRow
 from maskedbandits.service.storage.models import STATUSES, check_text
 
 DEFAULT_LIMIT, MAX_LIMIT = 100, 1000  # entries of a page
@@ -27,8 +29,14 @@ STATUS = QueryParameter("status", {"type": "string", "enum": list(STATUSES)}, "O
 SEARCH = QueryParameter(
     "search", {"type": "string", "minLength": 1, "maxLength": 64}, "Only experiments whose names contain this text."
 )
+OF_EXPERIMENT = QueryParameter(
+    "experiment", {"type": "string", "minLength": 1, "maxLength": 64}, "Only changes of experiments with this name."
+)
+AUDIT_QUERY = (LIMIT, CURSOR, OF_EXPERIMENT)
 EXPERIMENTS_QUERY = (LIMIT, CURSOR, STATUS, SEARCH)
 
+ACTIONS = ("create", "change", "add_arm", "change_arm", "retire_arm", "delete")
+Action = Literal["create", "change", "add_arm", "change_arm", "retire_arm", "delete"]
 Next = Annotated[int | None, Meta(description="The cursor of the next page; null at the end.")]
 
 
@@ -51,6 +59,50 @@ class ExperimentsAnswer(Struct):
 
     experiments: Annotated[list[Summary], Meta(description="One entry for each experiment.")]
     next: Next
+
+
+class DeletionAnswer(Struct):
+    """A deleted experiment. Its rows go in the background."""
+
+    name: Annotated[str, Meta(description="Its name, which is free again.")]
+    seq: Annotated[int, Meta(description="The number of events that its log had.")]
+
+
+class AuditEntry(Struct):
+    """A change that an administrator made."""
+
+    id: Annotated[int, Meta(description="Counts all entries, without gaps.")]
+    at: Annotated[str, Meta(description="When, in ISO 8601, to the second.")]
+    key: Annotated[str | None, Meta(description="The name of the key; null where no key was needed.")]
+    action: Annotated[Action, Meta(description="The kind of change.")]
+    experiment: Annotated[str, Meta(description="The name of the experiment, which may be deleted since.")]
+    experiment_id: Annotated[int, Meta(description="Its number, which is never used again, as names are.")]
+    version_before: Annotated[int | None, Meta(description="config_version before the change; null if it is new.")]
+    config_version: Annotated[int, Meta(description="config_version after the change.")]
+    what: Annotated[dict[str, Any], Meta(description="The fields of the request that made the change.")]
+
+
+class AuditAnswer(Struct):
+    """A page of the audit trail, the newest change first."""
+
+    entries: Annotated[list[AuditEntry], Meta(description="One entry for each change.")]
+    next: Next
+
+
+def describe_entry(row: AuditRow) -> AuditEntry:
+    """Return an entry of the audit trail as it is shown."""
+    about = json.loads(row.detail)
+    return AuditEntry(
+        id=row.id,
+        at=about["at"],
+        key=row.key_name,
+        action=row.action,  # type: ignore[arg-type]  # the store has the same words
+        experiment=row.experiment or "",
+        experiment_id=about["experiment_id"],
+        version_before=about["version_before"],
+        config_version=row.config_version or 0,
+        what=about["what"],
+    )
 
 
 def format_hour(hour: int) -> str:

@@ -33,6 +33,7 @@ from maskedbandits.service.storage.models import ExperimentRow, StoreStatus
 MIN_PAUSE_S = 0.02  # between two rounds when this process has just written
 SECOND, MINUTE = 1.0, 60.0
 EVENTS_AT_ONCE = 5_000
+DELETIONS_AT_ONCE = 5  # batches of rows of one deleted experiment in a second
 
 
 class Quarantined(NamedTuple):
@@ -319,6 +320,15 @@ class LogReader:
         self._flush_issued()
         self._flush_refused()
         self._merge_remote([*self.by_id.values()], lambda experiment: experiment.recent_expiry())
+        self._delete_some()
+
+    def _delete_some(self) -> None:
+        """Delete some rows of deleted experiments. A few batches at a time, so that nothing else waits."""
+        minute = self.clock.minute()
+        for experiment_id in self.store.list_deleted():
+            for _ in range(DELETIONS_AT_ONCE):
+                if self._stopping.is_set() or not self.store.delete_rows(experiment_id, minute):
+                    break
 
     def _merge_remote(self, experiments: Sequence[LiveExperiment], find_since: Callable[[LiveExperiment], int]) -> None:
         """Read the decisions of other processes that expire from a minute on; policies then expect all open ones.
@@ -378,6 +388,7 @@ class LogReader:
     def _do_each_minute(self) -> None:
         minute = self.clock.minute()
         self.store.forget(minute)
+        self.store.forget_replies(minute)
 
         def maintain(experiment: LiveExperiment) -> None:
             experiment.pending.forget(minute)

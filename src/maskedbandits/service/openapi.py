@@ -22,9 +22,11 @@ ERRORS = {
     403: "The key lacks the required role.",
     404: "The experiment, arm, file or code does not exist.",
     408: "The body did not arrive in time.",
-    409: "The name is taken, the change is already made, or the experiment is archived.",
+    409: "The name is taken, the change is already made, or the experiment is archived, or not archived.",
     410: "The experiment is archived, or the report is late.",
+    412: "The experiment has changed since the version in If-Match.",
     413: "The body is too long.",
+    422: "The Idempotency-Key was used for another request.",
     429: "Too many requests. Retry-After says when to try again.",
     503: "The service is starting, or cannot reach its store. Retry-After says when to try again.",
 }

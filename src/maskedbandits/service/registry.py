@@ -27,6 +27,7 @@ from maskedbandits.service.schemas import ExperimentConfig, NewArm
 from maskedbandits.service.server.settings import Settings
 from maskedbandits.service.server.warmup import CodeLoader, list_code
 from maskedbandits.service.storage import Conflict, Store, StoreUnavailable, open_store
+from maskedbandits.service.storage.audit import AdminRequest
 from maskedbandits.service.storage.models import ARCHIVED, Change, ExperimentRow, NewArmRow, Visit
 
 Experiment = LiveExperiment | ArchivedExperiment
@@ -185,7 +186,7 @@ class ExperimentRegistry:
 
     # Changes
 
-    async def create(self, config: ExperimentConfig) -> LiveExperiment:
+    async def create(self, config: ExperimentConfig, admin: AdminRequest | None = None) -> LiveExperiment:
         """Create an experiment; a policy that is new to this machine is compiled first."""
         loop, arms = asyncio.get_running_loop(), [_to_store(arm) for arm in config.arms]
         if not self.settings.simulation:
@@ -197,11 +198,13 @@ class ExperimentRegistry:
         default = 0 if config.default_arm is None else names.index(config.default_arm)
         hour = self.clock.hour()
         row = await self.call_store(
-            lambda store: store.create_experiment(config.name, stored.encode(), arms, default, hour)
+            lambda store: store.create_experiment(config.name, stored.encode(), arms, default, hour, admin)
         )
         return await self._wait_until_applied(row)
 
-    async def change(self, experiment: LiveExperiment, changes: dict[str, Any]) -> Experiment:
+    async def change(
+        self, experiment: LiveExperiment, changes: dict[str, Any], admin: AdminRequest | None = None
+    ) -> Experiment:
         """Change the status or the configuration of an experiment."""
         hour, values = self.clock.hour(), dict(changes)
         times = {name: values.get(name, getattr(experiment.config, name)) for name in ("report_after", "expires_after")}
@@ -216,19 +219,37 @@ class ExperimentRegistry:
             steps.append(Change("status", hour, status=status))
         if not steps:
             return experiment
-        row = await self._store_changes(experiment, *steps)
+        row = await self._store_changes(experiment, *steps, admin=admin)
         return await (self._wait_until_closed(row) if row.status == ARCHIVED else self._wait_until_applied(row))
 
-    async def add_arm(self, experiment: LiveExperiment, arm: NewArm) -> LiveExperiment:
+    async def add_arm(
+        self, experiment: LiveExperiment, arm: NewArm, admin: AdminRequest | None = None
+    ) -> LiveExperiment:
         """Add an arm, which is explored from now on."""
         if arm.name in experiment.arms.index:
             what = f"the name {arm.name!r} is or was used by another arm: give a new name"
             raise Conflict(what, "name_taken")
         stored = _to_store(arm)
         change = Change("arm", self.clock.hour(), name=stored.name, payload=stored.payload)
-        return await self._wait_until_applied(await self._store_changes(experiment, change))
+        return await self._wait_until_applied(await self._store_changes(experiment, change, admin=admin))
 
-    async def retire(self, experiment: LiveExperiment, name: str) -> LiveExperiment:
+    async def set_payload(
+        self, experiment: LiveExperiment, name: str, payload: Any, admin: AdminRequest | None = None
+    ) -> LiveExperiment:
+        """Replace the payload of an arm, which devices receive from now on."""
+        text = msgspec.json.encode(payload).decode()
+        change = Change("payload", self.clock.hour(), place=experiment.arms.find_open(name), payload=text)
+        return await self._wait_until_applied(await self._store_changes(experiment, change, admin=admin))
+
+    async def delete(self, experiment: Experiment, admin: AdminRequest | None = None) -> None:
+        """Delete an archived experiment; its rows go in the background, and its name is free."""
+        minute = self.clock.minute()
+        await self.call_store(lambda store: store.delete_experiment(experiment.id, minute, admin))
+        self._closed[experiment.id] = True
+        if isinstance(experiment, ArchivedExperiment):
+            self.archive.drop(experiment)
+
+    async def retire(self, experiment: LiveExperiment, name: str, admin: AdminRequest | None = None) -> LiveExperiment:
         """Retire an arm, which is never shown again."""
         arm = experiment.arms.find_open(name)
         if len(experiment.arms.open) == 1:
@@ -237,11 +258,13 @@ class ExperimentRegistry:
             others = [experiment.arms.names[each] for each in experiment.arms.open if each != arm]
             raise UserError(f"{name!r} is the default arm: make another the default first, such as {others[0]!r}")
         change = Change("retire", self.clock.hour(), place=arm)
-        return await self._wait_until_applied(await self._store_changes(experiment, change))
+        return await self._wait_until_applied(await self._store_changes(experiment, change, admin=admin))
 
-    async def _store_changes(self, experiment: LiveExperiment, *changes: Change) -> ExperimentRow:
+    async def _store_changes(
+        self, experiment: LiveExperiment, *changes: Change, admin: AdminRequest | None
+    ) -> ExperimentRow:
         check = check_changed if any(change.kind in ("arm", "config") for change in changes) else None
-        row: ExperimentRow = await self.call_store(lambda store: store.change(experiment.id, changes, check))
+        row: ExperimentRow = await self.call_store(lambda store: store.change(experiment.id, changes, check, admin))
         return row
 
     async def _wait_until_closed(self, row: ExperimentRow) -> Experiment:

@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from maskedbandits.errors import suggest_nearest
 from maskedbandits.service import lists
+from maskedbandits.service.admin_requests import IF_MATCH, REPEATABLE, AdminRequests, format_etag
+from maskedbandits.service.config import StoredConfig
 from maskedbandits.service.http import Request, RequestError, Response, RouteTable, json_response, retry_later
-from maskedbandits.service.lists import ExperimentsAnswer, Summary, format_hour
+from maskedbandits.service.lists import (
+    AuditAnswer,
+    DeletionAnswer,
+    ExperimentsAnswer,
+    Summary,
+    describe_entry,
+    format_hour,
+)
 from maskedbandits.service.problems import PROBLEMS, TYPE_PREFIX
 from maskedbandits.service.schemas import (
     ArmAnswer,
+    ArmChange,
     BodyDecoder,
     ExperimentAnswer,
     ExperimentChange,
@@ -26,8 +35,8 @@ from maskedbandits.service.schemas import (
     StateAnswer,
     check_arm,
 )
-from maskedbandits.service.storage import Conflict, StoreUnavailable
-from maskedbandits.service.storage.models import STATUSES, ExperimentRow
+from maskedbandits.service.storage import StoreUnavailable
+from maskedbandits.service.storage.models import OPEN, STATUSES, ArmRow, ExperimentRow
 
 if TYPE_CHECKING:
     from maskedbandits.service.experiment import LiveExperiment
@@ -50,6 +59,8 @@ class AdminRoutes:
         self._decode_config = BodyDecoder(ExperimentConfig)
         self._decode_change = BodyDecoder(ExperimentChange)
         self._decode_arm = BodyDecoder(NewArm)
+        self._decode_arm_change = BodyDecoder(ArmChange)
+        self._requests = AdminRequests(describe_row)
 
     @property
     def registry(self) -> ExperimentRegistry:
@@ -122,36 +133,66 @@ class AdminRoutes:
 
     @routes.add(
         *("POST", EXPERIMENTS, "createExperiment", "Create an experiment.", "experiments", "admin"),
+        headers=(REPEATABLE,),
         body=(ExperimentConfig,),
         status=201,
         replies=(ExperimentAnswer,),
-        errors=(409,),
+        errors=(409, 422),
     )
     async def create(self, request: Request) -> Response:
         """Create an experiment."""
-        config = self._decode_config(await request.body())
-        with _translate_conflicts():
-            return json_response(201, describe_experiment(await self.registry.create(config)))
+        body, registry = await request.body(), self.registry
+        config = self._decode_config(body)
+        what = {**msgspec.to_builtins(config), "arms": [arm.name for arm in config.arms]}
+        admin = self._requests.build_repeatable(request, registry, "create", what, body)
+
+        async def work() -> Response:
+            return _show(201, await registry.create(config, admin))
+
+        return await self._requests.carry_out(registry, admin, work)
 
     @routes.add(
         *("GET", EXPERIMENT, "showExperiment", "Get an experiment.", "experiments", "read"), replies=(ExperimentAnswer,)
     )
     async def show(self, request: Request) -> Response:
         """Describe an experiment."""
-        return json_response(200, describe_experiment(await self._resolve(request)))
+        return _show(200, await self._resolve(request))
 
     @routes.add(
         *("PATCH", EXPERIMENT, "changeExperiment", "Change an experiment.", "experiments", "admin"),
+        headers=(IF_MATCH,),
         body=(ExperimentChange,),
         replies=(ExperimentAnswer,),
-        errors=(409,),
+        errors=(409, 412),
     )
     async def change(self, request: Request) -> Response:
         """Change the status or the configuration of an experiment."""
-        experiment = await self._resolve_open(request)
-        change = self._decode_change(await request.body())
-        with _translate_conflicts():
-            return json_response(200, describe_experiment(await self.registry.change(experiment, change.to_dict())))
+        registry, experiment = self.registry, await self._resolve_open(request)
+        changes = self._decode_change(await request.body()).to_dict()
+        admin = self._requests.build(request, registry, "change", changes)
+
+        async def work() -> Response:
+            return _show(200, await registry.change(experiment, changes, admin))
+
+        return await self._requests.carry_out(registry, admin, work)
+
+    @routes.add(
+        *("DELETE", EXPERIMENT, "deleteExperiment", "Delete an archived experiment.", "experiments", "admin"),
+        headers=(IF_MATCH,),
+        status=202,
+        replies=(DeletionAnswer,),
+        errors=(409, 412),
+    )
+    async def delete(self, request: Request) -> Response:
+        """Delete an archived experiment."""
+        registry, experiment = self.registry, await self._resolve(request)
+        admin = self._requests.build(request, registry, "delete", {"seq": experiment.seq})
+
+        async def work() -> Response:
+            await registry.delete(experiment, admin)
+            return json_response(202, DeletionAnswer(experiment.name, experiment.seq))
+
+        return await self._requests.carry_out(registry, admin, work)
 
     @routes.add(
         *("GET", f"{EXPERIMENT}/state", "showState", "Get the state of an experiment.", "state", "read"),
@@ -165,34 +206,73 @@ class AdminRoutes:
 
     @routes.add(
         *("POST", f"{EXPERIMENT}/arms", "addArm", "Add an arm.", "experiments", "admin"),
+        headers=(IF_MATCH, REPEATABLE),
         body=(NewArm,),
         status=201,
         replies=(ExperimentAnswer,),
-        errors=(409,),
+        errors=(409, 412, 422),
     )
     async def add_arm(self, request: Request) -> Response:
         """Add an arm."""
-        experiment = await self._resolve_open(request)
-        arm = self._decode_arm(await request.body())
+        registry, body = self.registry, await request.body()
+        arm = self._decode_arm(body)
         check_arm(arm)
-        with _translate_conflicts():
-            return json_response(201, describe_experiment(await self.registry.add_arm(experiment, arm)))
+        admin = self._requests.build_repeatable(request, registry, "add_arm", msgspec.to_builtins(arm), body)
+
+        async def work() -> Response:
+            return _show(201, await registry.add_arm(await self._resolve_open(request), arm, admin))
+
+        return await self._requests.carry_out(registry, admin, work)
+
+    @routes.add(
+        *("PATCH", f"{EXPERIMENT}/arms/{{arm:path}}", "changeArm", "Change an arm.", "experiments", "admin"),
+        headers=(IF_MATCH,),
+        body=(ArmChange,),
+        replies=(ExperimentAnswer,),
+        errors=(409, 412),
+    )
+    async def change_arm(self, request: Request) -> Response:
+        """Change the payload of an arm."""
+        registry, experiment, name = self.registry, await self._resolve_open(request), request.params["arm"]
+        payload = self._decode_arm_change(await request.body()).payload
+        admin = self._requests.build(request, registry, "change_arm", {"arm": name, "payload": payload})
+
+        async def work() -> Response:
+            _check_open(experiment, name)
+            return _show(200, await registry.set_payload(experiment, name, payload, admin))
+
+        return await self._requests.carry_out(registry, admin, work)
 
     @routes.add(
         *("POST", f"{EXPERIMENT}/arms/{{arm:path}}/retire", "retireArm", "Retire an arm.", "experiments", "admin"),
+        headers=(IF_MATCH,),
         replies=(ExperimentAnswer,),
-        errors=(400, 409),
+        errors=(400, 409, 412),
     )
     async def retire(self, request: Request) -> Response:
         """Retire an arm."""
-        experiment, name = await self._resolve_open(request), request.params["arm"]
-        if name not in experiment.arms.index:
-            what = f"no arm is called {name!r}{suggest_nearest(name, experiment.arms.names[:20])}"
-            raise RequestError(404, what, code="unknown_arm")
-        if experiment.arms.index[name] not in experiment.arms.open:
-            raise RequestError(409, f"the arm {name!r} is already retired", code="arm_retired")
-        with _translate_conflicts():
-            return json_response(200, describe_experiment(await self.registry.retire(experiment, name)))
+        registry, experiment, name = self.registry, await self._resolve_open(request), request.params["arm"]
+        admin = self._requests.build(request, registry, "retire_arm", {"arm": name})
+
+        async def work() -> Response:
+            _check_open(experiment, name)
+            return _show(200, await registry.retire(experiment, name, admin))
+
+        return await self._requests.carry_out(registry, admin, work)
+
+    @routes.add(
+        *("GET", "/v1/audit", "listChanges", "List the changes that administrators made.", "experiments", "admin"),
+        query=lists.AUDIT_QUERY,
+        replies=(AuditAnswer,),
+    )
+    async def list_changes(self, request: Request) -> Response:
+        """List the audit trail, a page at a time, the newest change first."""
+        values = request.query(lists.AUDIT_QUERY)
+        limit, before = lists.read_limit(values), lists.read_cursor(values)
+        experiment = lists.read_text("experiment", values, 64)
+        rows = await self.registry.call_store(lambda store: store.list_audit(before, limit + 1, experiment))
+        following = rows[limit - 1].id if len(rows) > limit else None
+        return json_response(200, AuditAnswer(list(map(describe_entry, rows[:limit])), following))
 
     async def _resolve(self, request: Request) -> Experiment:
         return await self.registry.resolve(request.params["name"])
@@ -201,13 +281,18 @@ class AdminRoutes:
         return await self.registry.resolve_open(request.params["name"])
 
 
-@contextmanager
-def _translate_conflicts() -> Iterator[None]:
-    """Answer 409 to a conflict."""
-    try:
-        yield
-    except Conflict as conflict:
-        raise RequestError(409, str(conflict), code=conflict.code) from conflict
+def _check_open(experiment: LiveExperiment, name: str) -> None:
+    """Raise an error unless an arm exists and is open."""
+    if name not in experiment.arms.index:
+        what = f"no arm is called {name!r}{suggest_nearest(name, experiment.arms.names[:20])}"
+        raise RequestError(404, what, code="unknown_arm")
+    if experiment.arms.index[name] not in experiment.arms.open:
+        raise RequestError(409, f"the arm {name!r} is already retired", code="arm_retired")
+
+
+def _show(status: int, experiment: Experiment) -> Response:
+    """Reply with the description of an experiment, and its version as ETag."""
+    return json_response(status, describe_experiment(experiment), format_etag(experiment.row.config_version))
 
 
 def summarize_row(row: ExperimentRow, open_arms: int) -> Summary:
@@ -229,11 +314,17 @@ def summarize_row(row: ExperimentRow, open_arms: int) -> Summary:
 def describe_experiment(experiment: Experiment) -> ExperimentAnswer:
     """Return the description of an experiment: all but its state."""
     row = experiment.row._replace(seq=experiment.seq)  # which the reports have moved since the row was read
-    about: dict[str, Any] = msgspec.structs.asdict(summarize_row(row, len(experiment.arms.open)))
-    about |= {name: getattr(experiment.config, name) for name in experiment.config.__struct_fields__}
-    about["default_arm"] = experiment.arms.names[experiment.row.default_arm]
+    return describe_row(row, experiment.arms.rows)
+
+
+def describe_row(row: ExperimentRow, arms: Sequence[ArmRow]) -> ExperimentAnswer:
+    """Return the description of an experiment as the store has it."""
+    config, open_arms = StoredConfig.decode(row.config), sum(arm.status == OPEN for arm in arms)
+    about: dict[str, Any] = msgspec.structs.asdict(summarize_row(row, open_arms))
+    about |= {name: getattr(config, name) for name in config.__struct_fields__}
+    about["default_arm"] = next(arm.name for arm in arms if arm.place == row.default_arm)
     about["arms"] = [
-        ArmAnswer(row.place, row.name, msgspec.Raw(row.payload.encode()), row.status)  # type: ignore[arg-type]
-        for row in experiment.arms.rows
+        ArmAnswer(arm.place, arm.name, msgspec.Raw(arm.payload.encode()), arm.status)  # type: ignore[arg-type]
+        for arm in sorted(arms)
     ]
     return ExperimentAnswer(**about)

@@ -68,6 +68,12 @@ class NewArm(Struct, forbid_unknown_fields=True, frozen=True):
     payload: Annotated[Any, Meta(description="Any JSON. Devices receive it with the arm.")] = None
 
 
+class ArmChange(Struct, forbid_unknown_fields=True, frozen=True):
+    """A change of an arm."""
+
+    payload: Annotated[Any, Meta(description="Any JSON, which replaces the payload.")]
+
+
 class SourceLimit(Struct, forbid_unknown_fields=True, frozen=True, omit_defaults=True):
     """How many of any 1,000 consecutive reports may come from the same source.
 

@@ -88,6 +88,13 @@ def _retire_arm(tx: Transaction, row: ExperimentRow, arms: Sequence[ArmRow], cha
     return arm.place, _join_members(name=_to_json(arm.name))
 
 
+def _set_payload(tx: Transaction, row: ExperimentRow, arms: Sequence[ArmRow], change: Change) -> Detail:
+    arm = _find_open_arm(row, arms, change.place)
+    payload = check_json("payload", change.payload)
+    tx.execute("UPDATE arm SET payload = ? WHERE experiment = ? AND place = ?", (payload, row.id, arm.place))
+    return arm.place, _join_members(name=_to_json(arm.name), payload=payload)
+
+
 def _configure(tx: Transaction, row: ExperimentRow, arms: Sequence[ArmRow], change: Change) -> Detail:
     default = row.default_arm if change.default_arm is None else change.default_arm
     default, config = _find_open_arm(row, arms, default).place, _merge_config(row.config, change.config)
@@ -113,6 +120,7 @@ def _set_status(tx: Transaction, row: ExperimentRow, arms: Sequence[ArmRow], cha
 KINDS: dict[str, Callable[[Transaction, ExperimentRow, Sequence[ArmRow], Change], Detail]] = {
     "arm": _add_arm,
     "retire": _retire_arm,
+    "payload": _set_payload,
     "config": _configure,
     "status": _set_status,
 }

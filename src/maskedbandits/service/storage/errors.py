@@ -22,7 +22,7 @@ class StoreUnavailable(Exception):  # noqa: N818 - the word is an error already
 class Conflict(UserError):  # noqa: N818 - as above
     """The store's content forbids the request: a name is taken, an arm retired, or an experiment archived.
 
-    The code is one of ``service/problems.py`` with the HTTP status 409.
+    The code is one of ``service/problems.py``.
     """
 
     def __init__(self, reason: str, code: str = "conflict") -> None:

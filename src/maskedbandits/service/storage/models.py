@@ -85,7 +85,10 @@ class ArmRow(NamedTuple):
 
 
 class EventRow(NamedTuple):
-    """An event of the log: "report", or "create", "arm", "retire", "config" or "status" with a detail in JSON."""
+    """An event of the log: a "report", or a change with a detail in JSON.
+
+    Changes are "create", "arm", "payload", "retire", "config" and "status".
+    """
 
     seq: int
     kind: str
@@ -136,8 +139,9 @@ class Visit(NamedTuple):
 
 @dataclass(frozen=True)
 class Change:
-    """A change of an experiment: "arm" (name, payload), "retire" (place), "config" (and default_arm) or "status".
+    """A change of an experiment.
 
+    It is "arm" (name, payload), "payload" (place, payload), "retire" (place), "config" (and default_arm) or "status".
     ``config`` holds the members that change. They are merged into the stored configuration.
     """
 

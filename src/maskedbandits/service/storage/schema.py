@@ -138,6 +138,9 @@ TABLES = {
 NEW_TABLES = ("report_id", "audit", "idempotency")
 NEW_COLUMNS = {"experiment": ("first_seq",), "api_key": ("name", "experiments")}
 NEW_INDEXES = (
+    # Every process looks at these ten times a second, beside any number of archived ones.
+    "CREATE INDEX experiment_open ON experiment (id) WHERE status <> 'archived'",
+    "CREATE INDEX audit_experiment ON audit (experiment, id)",
     "CREATE INDEX report_id_seq ON report_id (experiment, seq)",
     "CREATE INDEX report_id_expires ON report_id (expires)",
     "CREATE INDEX idempotency_expires ON idempotency (expires)",

@@ -11,9 +11,12 @@ from typing import Self
 
 from maskedbandits.errors import UserError
 from maskedbandits.service.storage import changes, schema
+from maskedbandits.service.storage.audit import AdminRequest, Audit
 from maskedbandits.service.storage.base import MAX_PARAMETERS, Transaction, placeholders
 from maskedbandits.service.storage.counters import Counters
+from maskedbandits.service.storage.deletion import Deletion
 from maskedbandits.service.storage.errors import Conflict
+from maskedbandits.service.storage.idempotency import Idempotency
 from maskedbandits.service.storage.keys import Keys
 from maskedbandits.service.storage.listing import Listing, find_last_id
 from maskedbandits.service.storage.models import (
@@ -40,7 +43,7 @@ _Key = tuple[int, bytes]  # experiment, decision
 _Stored = dict[_Key, tuple[int, NewReport]]  # sequence number and report, by decision
 
 
-class Store(Counters, Keys, Listing):
+class Store(Audit, Counters, Deletion, Idempotency, Keys, Listing):
     """The logs of all experiments, their counters, keys and snapshots."""
 
     def recover_append(self, reports: Sequence[NewReport], before: Mapping[int, int]) -> list[int] | None:
@@ -116,14 +119,25 @@ class Store(Counters, Keys, Listing):
     # Experiments
 
     def create_experiment(
-        self, name: str, config: str, arms: Sequence[NewArmRow], default_arm: int, hour: int
+        self,
+        name: str,
+        config: str,
+        arms: Sequence[NewArmRow],
+        default_arm: int,
+        hour: int,
+        admin: AdminRequest | None = None,
     ) -> ExperimentRow:
-        """Create an experiment; the first event of its log records how."""
+        """Create an experiment; the first event of its log records how, and the audit trail who."""
         with self._begin_write(exclusive=True) as tx:
+            if admin is not None:
+                admin.begin(tx)
             if tx.query("SELECT 1 FROM experiment WHERE name = ?", (check_name("experiment name", name),)):
                 raise Conflict(f"the experiment {name!r} already exists: give another name", "name_taken")
             row = ExperimentRow(find_last_id(tx) + 1, name, "running", config, 0, 0, default_arm, hour, 0)
-            return changes.create_experiment(tx, row, arms)
+            row = changes.create_experiment(tx, row, arms)
+            if admin is not None:
+                admin.finish(tx, None, row, changes.list_arms(tx, row.id))
+            return row
 
     def list_experiments(self) -> list[ExperimentRow]:
         """Return all experiments, the oldest first."""
@@ -136,22 +150,32 @@ class Store(Counters, Keys, Listing):
             return changes.list_arms(tx, experiment)
 
     def change(
-        self, experiment: int, change: Change | Sequence[Change], check: changes.Check | None = None
+        self,
+        experiment: int,
+        change: Change | Sequence[Change],
+        check: changes.Check | None = None,
+        admin: AdminRequest | None = None,
     ) -> ExperimentRow:
         """Change an experiment in one or several ways at once, and append an event for each.
 
         ``check`` gets the experiment and its arms after the change, while they are locked. If it raises, nothing
         changes.
         """
-        with self._begin_write() as tx:
+        with self._begin_write(exclusive=admin is not None) as tx:
+            if admin is not None:
+                admin.begin(tx)
             found = tx.query(f"{changes.SELECT_EXPERIMENT} WHERE id = ?{self.FOR_UPDATE}", (experiment,))
             if not found:
                 raise UserError(f"no experiment has the number {experiment}")
-            row = ExperimentRow(*found[0])
+            before = row = ExperimentRow(*found[0])
+            if admin is not None:
+                admin.check_version(row)
             for each in (change,) if isinstance(change, Change) else change:
                 row = changes.apply_change(tx, row, changes.list_arms(tx, experiment), each)
             if check is not None:
                 check(row, changes.list_arms(tx, experiment))
+            if admin is not None:
+                admin.finish(tx, before.config_version, row, changes.list_arms(tx, experiment))
             return row
 
     # Logs
