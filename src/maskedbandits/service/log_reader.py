@@ -33,6 +33,7 @@ from maskedbandits.service.storage.models import ExperimentRow, StoreStatus
 MIN_PAUSE_S = 0.02  # between two rounds when this process has just written
 SECOND, MINUTE = 1.0, 60.0
 EVENTS_AT_ONCE = 5_000
+TURN, TURN_S = 10, 1e-4  # experiments, after which the thread that decides gets its turn
 DELETIONS_AT_ONCE = 5  # batches of rows of one deleted experiment in a second
 
 
@@ -228,7 +229,9 @@ class LogReader:
         self, work: Callable[[LiveExperiment], None], experiments: Sequence[LiveExperiment] | None = None
     ) -> None:
         """Do some work for each experiment, or for some; quarantine those for which it fails."""
-        for experiment in [*self.by_id.values()] if experiments is None else experiments:
+        for index, experiment in enumerate([*self.by_id.values()] if experiments is None else experiments):
+            if index % TURN == TURN - 1:
+                time.sleep(TURN_S)
             try:
                 work(experiment)
             except StoreUnavailable:

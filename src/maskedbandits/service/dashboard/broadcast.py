@@ -2,9 +2,10 @@
 
 The numbers are those of ``GET .../state``: from the state of this process, computed in another thread than decisions,
 and two counts from the store. The store is asked once a second at most, however many pages are open, and nothing is
-locked. Experiments without viewers are refreshed every ten seconds, so a page that opens sees some history. Refreshing
-takes a tenth of this process's time at most, so experiments with very many arms are refreshed less often. Each process
-does this for itself. All of them read the same log, so a page may reach any of them.
+locked. Experiments without viewers are refreshed every ten seconds while there are at most ten, and in turn if there
+are more, so a page that opens sees some history. Refreshing takes a tenth of this process's time at most, so
+experiments with very many arms are refreshed less often. Each process does this for itself. All of them read the same
+log, so a page may reach any of them.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 ALL = 0  # instead of an experiment's id: the list of all experiments
 INTERVAL_S, IDLE_INTERVAL_S = 1.0, 10.0  # between two refreshes, with and without viewers
-MAX_IDLE_REFRESHES = 10  # of experiments without viewers in one round
+MAX_IDLE_REFRESHES = 1  # of experiments without viewers in one round, so that a thousand cost no more than ten
 MAX_IDLE_EXPERIMENTS, MAX_IDLE_ARMS = 100, 1000  # experiments refreshed without viewers, the newest; arms of each
 REST_RATIO = 9.0  # seconds of rest for each second of work
 KEEPALIVE_S = 15.0
