@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sqlite3
 import time
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +20,7 @@ from maskedbandits.service.storage import Store
 
 pytest_plugins = ["service_fixtures"]
 
+OLDER = Path(__file__).with_name("storage") / "older"
 ONE, REPORTS = "/v1/experiments/headline", "/v1/reports"
 
 
@@ -154,3 +158,27 @@ def test_stream_of_archived_experiment_has_its_state(served: Served) -> None:
     assert "event: history" in text
     assert '"status":"archived"' in text
     assert "cannot be read" not in text
+
+
+def test_store_of_version_3_starts_with_archived_experiments(tmp_path: Path, storage: str, served: Served) -> None:
+    """Its snapshots were made by other code, and its tables lack what is new."""
+    _, before = archive_with_reports(served)
+    served.close()
+    older = tmp_path / "older.db"
+    tables = (OLDER / "version_3.sqlite.sql").read_text(encoding="utf-8").partition("INSERT INTO experiment")[0]
+    with closing(sqlite3.connect(older)) as connection:
+        connection.executescript(tables)
+        connection.execute("ATTACH ? AS newer", (storage.removeprefix("sqlite:///").partition("?")[0],))
+        for table in ("experiment", "arm", "event", "issued"):
+            present = {row[1] for row in connection.execute(f"PRAGMA newer.table_info({table})")}
+            shared = [row[1] for row in connection.execute(f"PRAGMA main.table_info({table})") if row[1] in present]
+            listed = ", ".join(shared)
+            connection.execute(f"INSERT INTO main.{table} ({listed}) SELECT {listed} FROM newer.{table}")  # noqa: S608
+        connection.commit()
+    with Served(build_registry(f"sqlite:///{older}?durable=no")) as later:
+        assert later.registry.experiments() == []
+        state = later.get(f"{ONE}/state").json
+        assert (state["digest"], state["reported"]) == (before["digest"], before["reported"])
+        assert later.ask("DELETE", ONE).status == 202
+        assert later.post("/v1/experiments", SMALL).status == 201
+        assert later.run(later.registry.call_store(lambda store: store.list_experiments()))[0].id == 2

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from registries import until
+from registries import build_registry, until
 from web import SMALL, Served
 
 from helpers.private import read_tables
-from maskedbandits.service.storage import Store
+from maskedbandits.service import log_reader
+from maskedbandits.service.storage import Store, schema
 from maskedbandits.service.storage.deletion import OWNED_TABLES
 
 pytest_plugins = ["service_fixtures"]
@@ -59,6 +60,24 @@ def test_name_is_free_and_id_is_not(served: Served, store: Store) -> None:
     assert served.post(REPORTS, {"token": token, "bit": 1}).verdict == "late"
     assert served.post(f"{ONE}/reports", {"token": token, "bit": 1}).verdict == "foreign"
     assert served.get(f"{ONE}/state").json["reported"] == [0, 0]
+
+
+def test_next_process_goes_on_with_a_deletion(
+    served: Served, store: Store, storage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after a kill between two batches."""
+    for token in [each["token"] for each in served.post(f"{ONE}/decisions", {"n": 9}).json["decisions"]]:
+        assert served.post(REPORTS, {"token": token, "bit": 1}).verdict == "accepted"
+    served.patch(ONE, {"status": "archived"})
+    with monkeypatch.context() as patch:
+        patch.setattr(log_reader, "DELETIONS_AT_ONCE", 0)
+        assert served.ask("DELETE", ONE).status == 202
+        served.close()
+    assert count_rows(store, 1)
+    monkeypatch.setattr(schema, "get_batch_size", lambda table: 2)
+    with Served(build_registry(storage)) as later:
+        later.run(until(lambda: not count_rows(store, 1)))
+        assert later.get(ONE).status == 404
 
 
 @pytest.mark.parametrize("name", ["none", "no_slug"])
