@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,9 @@ from registries import build_registry
 from web import SMALL, Reply, Served
 
 from maskedbandits.service.auth import create_key
+from maskedbandits.service.evaluation.export import export, read_export
+from maskedbandits.service.evaluation.log import read_log, read_stored_events
+from maskedbandits.service.replay import replay
 from maskedbandits.service.storage import Store, StoreUnavailable
 from maskedbandits.service.storage.store import Store as AnyStore
 
@@ -97,6 +101,22 @@ def test_payload_changes_no_state(served: Served) -> None:
     served.patch(f"{ARMS}/long", {"payload": None})
     after = served.get(f"{ONE}/state").json
     assert (after["seq"], after["digest"]) == (before["seq"] + 1, before["digest"])
+
+
+def test_log_with_new_payload_can_be_read_and_exported(served: Served, store: Store, tmp_path: Path) -> None:
+    served.patch(f"{ARMS}/long", {"payload": "secret"})
+    token = served.post(f"{ONE}/decisions").json["token"]
+    assert served.post("/v1/reports", {"token": token, "bit": 1}).verdict == "accepted"
+    (row,) = store.list_experiments()
+    events = list(read_stored_events(store, row))
+    assert [event.kind for event in events] == ["create", "payload", "report"]
+    assert len(read_log("headline", events).bit) == 1
+    assert replay(store, row, []).holds
+    export(events, tmp_path / "log.csv")
+    text = (tmp_path / "log.csv").read_text(encoding="utf-8")
+    assert "payload" in text
+    assert "secret" not in text  # payloads are not exported
+    assert [event.kind for event in read_export(tmp_path / "log.csv")] == ["create", "payload", "report"]
 
 
 @pytest.mark.parametrize(

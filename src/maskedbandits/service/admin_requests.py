@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -86,7 +87,7 @@ class AdminRequests:
             201,
             lambda row, arms: msgspec.json.encode(self._describe(row, arms)).decode(),
         )
-        return AdminRequest(admin.action, admin.key, admin.at, admin.what, admin.versions, repeatable)
+        return replace(admin, repeatable=repeatable)
 
     async def carry_out(
         self,
