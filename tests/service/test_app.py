@@ -39,9 +39,9 @@ STATE = "/v1/experiments/headline/state"
         ("GET", DECISIONS, "POST"),
         ("PUT", REPORTS, "POST"),
         ("DELETE", "/v1/experiments", "GET, HEAD, POST"),
-        ("POST", "/v1/experiments/headline", "GET, HEAD, PATCH"),
+        ("POST", "/v1/experiments/headline", "DELETE, GET, HEAD, PATCH"),
         ("BREW", "/healthz", "GET, HEAD"),
-        ("GET", "/v1/experiments/headline/arms/long/retire", "POST"),
+        ("GET", "/v1/experiments/headline/arms/long/retire", "PATCH, POST"),
     ],
 )
 def test_wrong_method_gets_405(served: Served, method: str, path: str, allowed: str) -> None:

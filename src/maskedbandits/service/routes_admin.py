@@ -11,7 +11,6 @@ import msgspec
 from maskedbandits.errors import suggest_nearest
 from maskedbandits.service import lists
 from maskedbandits.service.admin_requests import IF_MATCH, REPEATABLE, AdminRequests, format_etag
-from maskedbandits.service.config import StoredConfig
 from maskedbandits.service.http import Request, RequestError, Response, RouteTable, json_response, retry_later
 from maskedbandits.service.lists import (
     AuditAnswer,
@@ -319,6 +318,8 @@ def describe_experiment(experiment: Experiment) -> ExperimentAnswer:
 
 def describe_row(row: ExperimentRow, arms: Sequence[ArmRow]) -> ExperimentAnswer:
     """Return the description of an experiment as the store has it."""
+    from maskedbandits.service.config import StoredConfig  # slow: the first response does not wait for it
+
     config, open_arms = StoredConfig.decode(row.config), sum(arm.status == OPEN for arm in arms)
     about: dict[str, Any] = msgspec.structs.asdict(summarize_row(row, open_arms))
     about |= {name: getattr(config, name) for name in config.__struct_fields__}
