@@ -537,7 +537,7 @@ export class Device {
     const blanks = String(answers - 1).length - String(answer).length; // all reports of a token have the same length
     try {
       const { content } = await this.#post("/v1/reports", report, blanks);
-      if (!FINAL.includes(content?.status)) return false;
+      if (!FINAL.includes(content?.code ?? content?.status)) return false; // a code where the report was refused
     } catch (error) {
       if (!(error instanceof Away)) throw error;
       return false; // it is sent again later

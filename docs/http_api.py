@@ -11,7 +11,9 @@ from typing import Any
 
 from docs import blocks
 from maskedbandits.service.app import OPERATIONS
+from maskedbandits.service.http import QueryParameter
 from maskedbandits.service.openapi import ERRORS, describe_operation, describe_service, path_format
+from maskedbandits.service.problems import PROBLEMS
 from maskedbandits.service.report_status import REPORT_STATUSES
 from maskedbandits.service.server.metrics import METRICS
 
@@ -19,9 +21,20 @@ PAGE = Path(__file__).with_suffix(".md")
 SCHEMAS: dict[str, Any] = describe_service(OPERATIONS)["components"]["schemas"]
 REFERENCE = "#/components/schemas/"
 ORDER = (  # of the page
-    *("createExperiment", "listExperiments", "showExperiment", "changeExperiment", "addArm", "retireArm"),
+    *("createExperiment", "listExperiments", "showExperiment", "changeExperiment", "addArm", "changeArm", "retireArm"),
+    *("deleteExperiment", "listChanges"),
     *("decide", "report", "reportTo", "showState", "followState", "followExperiments"),
-    *("health", "readiness", "metrics", "description", "client", "start", "dashboard", "dashboardFile"),
+    *(
+        "health",
+        "readiness",
+        "metrics",
+        "description",
+        "describeError",
+        "client",
+        "start",
+        "dashboard",
+        "dashboardFile",
+    ),
 )
 BY_ID = {operation.id: operation for operation in OPERATIONS}
 
@@ -129,6 +142,8 @@ def format_route(which: str) -> str:
     rows = [
         ("route", f"`{operation.method} {path_format(operation)}`"),
         ("role", f"`{operation.role}`" if operation.role else "none"),
+        *(("query", format_parameter(each)) for each in operation.query),
+        *(("header", format_parameter(each)) for each in operation.headers),
         *([("body", " or ".join(map(link, body)))] if body else []),
         ("reply", f"{operation.status}: {sent}"),
         *([("[errors](#errors)", ", ".join(errors))] if errors else []),
@@ -136,6 +151,11 @@ def format_route(which: str) -> str:
     table = "\n".join(["| | |", "|---|---|", *(f"| {name} | {text} |" for name, text in rows)])
     requests = set(find_references(about.get("requestBody")))
     return "\n\n".join([table, *(format_fields(name, name in requests) for name in list_types(which))])
+
+
+def format_parameter(parameter: QueryParameter) -> str:
+    """Return a parameter of a route in one line."""
+    return f"`{parameter.name}`, {format_type(dict(parameter.schema))}: {parameter.description}"
 
 
 def _direct(node: Any) -> Iterator[str]:
@@ -151,13 +171,20 @@ def errors() -> str:
     return "\n".join(["| status | meaning |", "|---|---|", *(f"| {code} | {text} |" for code, text in ERRORS.items())])
 
 
+def codes() -> str:
+    """Return the codes of all errors."""
+    ordered = sorted(PROBLEMS.items(), key=lambda each: each[1].status)
+    rows = [f"| {problem.status} | `{code}` | {problem.title} |" for code, problem in ordered]
+    return "\n".join(["| status | `code` | meaning |", "|---|---|---|", *rows])
+
+
 def statuses() -> str:
     """Return the statuses of reports."""
     rows = [
         f"| `{name}` | {status.code} | {'yes' if not status.is_final else 'no'} | {status.error or 'none'} |"
         for name, status in REPORT_STATUSES.items()
     ]
-    return "\n".join(["| status | HTTP status | send again | `error` |", "|---|---|---|---|", *rows])
+    return "\n".join(["| status | HTTP status | send again | `detail` |", "|---|---|---|---|", *rows])
 
 
 def metrics() -> str:
@@ -174,6 +201,7 @@ def tables() -> dict[str, str]:
     return {
         **{each: format_route(each) for each in ORDER},
         "errors": errors(),
+        "codes": codes(),
         "statuses": statuses(),
         "metric-names": metrics(),
     }

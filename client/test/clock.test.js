@@ -106,7 +106,7 @@ test("put right in two steps, or not at all and the page was gone: nothing is lo
 
 test("a server that asked to be left alone is not left alone for days because the clock was set back", async () => {
   const { world, device } = await promised();
-  world.answers = [503, { error: "later" }, { "retry-after": "200" }];
+  world.answers = [503, { status: 503, code: "later" }, { "retry-after": "200" }];
   await device.decide();
   world.answers = null;
   world.at -= 2 * DAY;

@@ -48,7 +48,7 @@ export class World {
     this.arrivals.push({ at: this.at, size, ...content });
     const failure = this.fails(this.arrivals.length);
     if (failure === "before") return [0];
-    if (this.at + this.ahead >= this.ends.get(content.token)) return [410, { status: "late" }];
+    if (this.at + this.ahead >= this.ends.get(content.token)) return [410, { status: 410, code: "late" }];
     const status = this.taken.has(content.token) ? "duplicate" : "accepted";
     if (status === "accepted") this.taken.set(content.token, content.bit ?? content.answer);
     return failure === "after" ? [0] : [200, { status }];

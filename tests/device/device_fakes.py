@@ -88,7 +88,7 @@ class Service:
         if failure == "before":
             return None
         if self.clock() >= self.issued.get(token, 0.0) + self.expires_after:
-            return 410, {"status": "late"}
+            return 410, {"status": 410, "code": "late"}
         status = "duplicate" if token in self.taken else "accepted"
         self.taken.setdefault(token, bit)
         return None if failure == "after" else (200, {"status": status})

@@ -115,10 +115,11 @@ def test_few_attempts_follow_expiry(url: str, service: Service, clock: Clock) ->
     [
         (200, {"status": "accepted"}),
         (200, {"status": "duplicate"}),
-        (410, {"status": "late"}),
-        (400, {"status": "forged"}),
-        (400, {"status": "invalid"}),
-        (403, {"status": "foreign"}),
+        (410, {"status": 410, "code": "late"}),
+        (410, {"status": "late"}),  # of an older service
+        (400, {"status": 400, "code": "forged"}),
+        (400, {"status": 400, "code": "invalid"}),
+        (403, {"status": 403, "code": "foreign"}),
     ],
     ids=str,
 )

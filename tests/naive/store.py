@@ -112,8 +112,10 @@ class NaiveStore:
         return self.visitors[experiment, visitor][0]
 
     def forget(self, minute: int) -> None:
-        for found in self.experiments.values():
-            found.forgotten = max(found.forgotten, minute)
+        for number, found in self.experiments.items():
+            has_counts = any(other == number for other, *_ in self.issued)  # that are not summed up
+            if found.status != "archived" or has_counts:
+                found.forgotten = max(found.forgotten, minute)
             for event in found.log:
                 if (event.get("expires") or minute + 1) <= minute:
                     event["decision"] = event["expires"] = None

@@ -39,9 +39,9 @@ STATE = "/v1/experiments/headline/state"
         ("GET", DECISIONS, "POST"),
         ("PUT", REPORTS, "POST"),
         ("DELETE", "/v1/experiments", "GET, HEAD, POST"),
-        ("POST", "/v1/experiments/headline", "GET, HEAD, PATCH"),
+        ("POST", "/v1/experiments/headline", "DELETE, GET, HEAD, PATCH"),
         ("BREW", "/healthz", "GET, HEAD"),
-        ("GET", "/v1/experiments/headline/arms/long/retire", "POST"),
+        ("GET", "/v1/experiments/headline/arms/long/retire", "PATCH, POST"),
     ],
 )
 def test_wrong_method_gets_405(served: Served, method: str, path: str, allowed: str) -> None:
@@ -191,7 +191,8 @@ def test_requests_get_503_while_store_is_gone(served: Served) -> None:
             assert int(reply.headers["retry-after"]) >= 1
             assert "secret-host" not in reply.error
         assert served.get("/healthz").status == 200
-        assert served.get("/v1/experiments").status == 200
+        assert served.get("/v1/experiments/headline").status == 200
+        assert served.get("/v1/experiments").status == 503  # the list comes from the store
         assert served.post(DECISIONS).status == 200  # it needs no store; devices keep their reports until there is one
         assert "maskedbandits_ready 0" in served.get("/metrics").body.decode()
     assert served.post(REPORTS, {"token": token, "bit": 1}).json == {"status": "accepted"}
@@ -324,7 +325,7 @@ def test_ipv6_household_is_one_address(limited: Served) -> None:
 
 def test_json_is_never_cached(served: Served) -> None:
     for reply in (served.post(DECISIONS), served.get(STATE), served.get("/nowhere"), served.post("/v1/reports", b"{")):
-        assert reply.headers["content-type"] == "application/json"
+        assert reply.headers["content-type"] == f"application/{'json' if reply.status == 200 else 'problem+json'}"
         assert reply.headers["x-content-type-options"] == "nosniff"
         assert reply.headers["cache-control"] == "no-store"
 

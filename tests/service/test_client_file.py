@@ -45,7 +45,7 @@ def test_client_follows_cors() -> None:
     shop = Settings(cors=("https://shop.example",))
     reply = ask({"origin": "https://shop.example"}, settings=shop)
     assert reply.headers["access-control-allow-origin"] == "https://shop.example"
-    assert reply.headers["access-control-expose-headers"] == "date, retry-after"
+    assert reply.headers["access-control-expose-headers"] == "date, etag, retry-after"
     assert "access-control-allow-origin" not in ask({"origin": "https://other.example"}, settings=shop).headers
 
 

@@ -111,6 +111,25 @@ def test_page_shows_numbers_and_follows_them(page: Any, service: Running, name: 
     expect(page.get_by_role("row", name=name)).to_contain_text("suspect reports", timeout=WAIT)
 
 
+def test_list_has_a_search_and_archived_experiments(page: Any, service: Running, name: str) -> None:
+    create(service, f"{name[:50]}-old")
+    assert service.ask("PATCH", f"/v1/experiments/{name[:50]}-old", {"status": "archived"})[0] == 200
+    page.goto(f"{service.address}/dashboard")
+    expect(page.get_by_role("link", name=name, exact=True)).to_be_visible(timeout=WAIT)
+    page.get_by_text("Archived experiments").click()
+    old = page.get_by_role("link", name=f"{name[:50]}-old", exact=True)
+    expect(old).to_be_visible(timeout=WAIT)
+    page.get_by_label("Search by name").fill(f"{name[:50]}-OLD")
+    expect(page.get_by_text("No name contains this text.")).to_be_visible()
+    expect(old).to_be_visible()
+    page.get_by_label("Search by name").fill("none-of-them")
+    expect(page.get_by_text("None.", exact=True)).to_be_visible(timeout=WAIT)
+    page.get_by_label("Search by name").fill("")
+    expect(page.get_by_role("link", name=name, exact=True)).to_be_visible()
+    old.click()
+    expect(page.locator("h1 .status")).to_have_text("archived", timeout=WAIT)
+
+
 def test_administrator_pauses_and_changes_arms(page: Any, service: Running, name: str, complaints: list[str]) -> None:
     page.goto(f"{service.address}/dashboard#{name}")
     page.get_by_role("button", name="Pause").click()

@@ -177,12 +177,12 @@ def test_visitor_keeps_question(grouped: Served) -> None:
 def test_reports_are_answers(grouped: Served, values: dict[str, Any], status: str) -> None:
     token = grouped.post(DECISIONS).json["token"]
     reply = grouped.post(REPORTS, {"token": token, **values})
-    assert reply.json["status"] == status
+    assert reply.verdict == status
     assert grouped.post("/v1/reports", {"reports": [{"token": token, **values}]}).json["results"][0]["status"] == (
         "duplicate" if status == "accepted" else status
     )
     if status == "invalid":
-        assert "\n" not in reply.json["error"]
+        assert "\n" not in reply.json["detail"]
 
 
 def test_token_of_other_groups_is_foreign(grouped: Served, store: Store) -> None:
@@ -190,16 +190,16 @@ def test_token_of_other_groups_is_foreign(grouped: Served, store: Store) -> None
     token = token_of(store, grouped.post(DECISIONS).json)
     for question in (b"", b"\x05\0\0\0\0\0\0\0\0", b"\x00\x07\0", b"\x08\0\0"):
         text = sign_token(store, token._replace(question=question))
-        assert grouped.post(REPORTS, {"token": text, "answer": 1}).json["status"] == "foreign"
+        assert grouped.post(REPORTS, {"token": text, "answer": 1}).verdict == "foreign"
     assert len(store.read_events(2, 0, 10)) == 1
 
 
 def test_answer_without_groups_is_invalid(grouped: Served) -> None:
     token = grouped.post("/v1/experiments/headline/decisions").json["token"]
-    assert grouped.post("/v1/reports", {"token": token, "answer": 1}).json["status"] == "invalid"
-    assert grouped.post(REPORTS, {"token": token, "bit": 1}).json["status"] == "foreign"
+    assert grouped.post("/v1/reports", {"token": token, "answer": 1}).verdict == "invalid"
+    assert grouped.post(REPORTS, {"token": token, "bit": 1}).verdict == "foreign"
     assert grouped.post("/v1/reports", {"token": token}).status == 400
-    assert grouped.post("/v1/reports", {"token": token, "bit": 1}).json["status"] == "accepted"
+    assert grouped.post("/v1/reports", {"token": token, "bit": 1}).verdict == "accepted"
 
 
 @pytest.mark.parametrize("epsilon", [1, 3])
@@ -210,7 +210,7 @@ def test_group_state_follows_from_log(served: Served, store: Store, epsilon: int
     assert served.post(f"{ONE}/arms", {"name": "third"}).status == 201
     answer = served.post(DECISIONS).json
     own = {"token": answer["token"], "answer": masked(answer, 1, 1, 0.5), "epsilon": 0.5}
-    assert served.post(REPORTS, own).json["status"] == "accepted"
+    assert served.post(REPORTS, own).verdict == "accepted"
     assert served.patch(ONE, {"epsilon": 2}).status == 200
     lived(served, 30, seed=2)
     assert served.post(f"{ONE}/arms/long/retire").status == 200

@@ -28,7 +28,7 @@ def test_every_route_is_described_once() -> None:
 def test_every_field_is_described() -> None:
     schemas = describe_service(OPERATIONS)["components"]["schemas"]
     headings = re.findall(r"^#### (\w+)$", TEXT, re.MULTILINE)
-    assert sorted(headings) == sorted(set(schemas) - {"Complaint"})  # the introduction shows errors
+    assert sorted(headings) == sorted(set(schemas) - {"ProblemAnswer"})  # an example shows errors
     for name in headings:
         section = TEXT.partition(f"#### {name}\n")[2].partition("\n<!-- end")[0].partition("\n#")[0]
         rows = re.findall(r"^\| `(\w+)` \|.*\| (.*) \|$", section, re.MULTILINE)

@@ -152,8 +152,8 @@ def test_invalid_http_is_refused_in_json(sent: bytes) -> None:
 
     head, _, body = talked(talk).rpartition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 400 Bad Request\r\n")
-    assert b"content-type: application/json\r\n" in head
-    assert json.loads(body) == {"error": http_protocol.NO_HTTP}
+    assert b"content-type: application/problem+json\r\n" in head
+    assert json.loads(body)["detail"] == http_protocol.NO_HTTP
 
 
 def test_long_heads_and_bodies_are_accepted() -> None:

@@ -118,13 +118,19 @@ def test_real_service_matches_description(tmp_path: Path) -> None:
         assert real.ask("GET", "/readyz") == (200, {"status": "ready"})
         code, logged = real.stop(signal.SIGTERM)
     assert code == 0
-    expected = {"compiling for this machine, once", "experiment is live", "ready", "stopped"}
+    expected = {
+        "compiling for this machine, once",
+        "experiment is live",
+        "ready",
+        "stopped",
+        "experiment is not followed any more",
+    }
     assert {line["event"] for line in logged} <= expected
 
 
 def ask_everything(operation: Any, mode: GenerationMode, key: str | None, examples: int = EXAMPLES) -> None:
     """Send valid or invalid requests of one operation, to an existing experiment and to others."""
-    here = {"name": "headline", "arm": "long", "file": "plots.js"}
+    here = {"name": "headline", "arm": "long", "file": "plots.js", "code": "late"}
 
     @settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck), database=None)
     @given(case=operation.as_strategy(generation_mode=mode), is_here=st.booleans())

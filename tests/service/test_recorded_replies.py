@@ -61,7 +61,7 @@ class Recorder:
             headers["retry-after"] = "SECONDS"
         kind = headers.get("content-type", "")
         found: Any = reply.body.decode()
-        if kind == "application/json" and reply.body:
+        if kind in ("application/json", "application/problem+json") and reply.body:
             found = json.loads(found)
         elif kind.startswith("text/plain"):
             found = [line for line in found.splitlines() if not UNSTABLE_LINES.search(line)]
@@ -121,6 +121,8 @@ def record_open(recorder: Recorder) -> None:
     ask("GET", "/metrics")
     ask("POST", f"{ONE}/arms", {"name": "third", "payload": {"size": 3}}, note="add")
     ask("POST", f"{ONE}/arms", {"name": "third"}, note="again")
+    ask("PATCH", f"{ONE}/arms/third", {"payload": [4]}, note="payload")
+    ask("PATCH", f"{ONE}/arms/none", {"payload": [4]}, note="unknown arm")
     for arm in ("third", "third", "short", "none"):
         ask("POST", f"{ONE}/arms/{arm}/retire")
     ask("PATCH", ONE, {"floor": 0.25, "source_limit": {"key": 5}}, note="floor")
@@ -133,8 +135,18 @@ def record_open(recorder: Recorder) -> None:
     ask("PATCH", ONE, {"status": "running"}, note="for good")
     record_groups(recorder)
     ask("GET", "/v1/experiments", note="list")
+    ask("DELETE", "/v1/experiments/grouped", note="not archived")
+    ask("GET", "/v1/experiments?limit=1&status=archived", note="page")
+    repeatable = {"idempotency-key": "a"}
+    for note in ("key", "key again"):
+        ask("POST", "/v1/experiments", {**SMALL, "name": "third"}, headers=repeatable, note=note)
+    ask("POST", "/v1/experiments", {**SMALL, "name": "fourth"}, headers=repeatable, note="key of another")
     ask("GET", "/v1/experiments", headers={"x-forwarded-for": "192.0.2.1"}, note="by a proxy")
     ask("GET", "/v1/experiments", headers={"host": "evil.example"}, note="another name")
+    ask("DELETE", ONE, headers={"if-match": '"1"'}, note="changed since")
+    ask("DELETE", ONE, note="archived")
+    ask("POST", REPORTS, {"token": many[2]["token"], "bit": 1}, note="deleted")
+    ask("GET", "/v1/audit")
 
 
 def wait_until_flushed(recorder: Recorder) -> None:

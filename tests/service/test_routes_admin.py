@@ -11,7 +11,8 @@ from web import SMALL, Reply, Served
 
 from maskedbandits.errors import UserError
 from maskedbandits.service import config
-from maskedbandits.service.schemas import ExperimentAnswer, ExperimentsAnswer, StateAnswer
+from maskedbandits.service.lists import ExperimentsAnswer
+from maskedbandits.service.schemas import ExperimentAnswer, StateAnswer
 from maskedbandits.service.storage import changes
 
 pytest_plugins = ["service_fixtures"]

@@ -28,7 +28,7 @@ def decided(served: Served) -> str:
 def status(reply: Reply) -> tuple[int, str]:
     if reply.status != 200:
         assert reply.error
-    return reply.status, reply.json["status"]
+    return reply.status, reply.verdict
 
 
 def counted(served: Served, store: Store) -> dict[int, dict[str, int]]:

@@ -72,6 +72,16 @@ def test_list_has_only_own_experiments(shared: Served, keys: dict[str, str]) -> 
     assert [each["name"] for each in shared.get("/v1/experiments").json["experiments"]] == ["ours"]
 
 
+def test_audit_trail_has_only_own_experiments(shared: Served, keys: dict[str, str], store: Store) -> None:
+    assert {each["experiment"] for each in shared.get("/v1/audit").json["entries"]} == {"ours", "theirs"}
+    shared.client.key = keys["admin"]
+    for path in ("/v1/audit", "/v1/audit?experiment=ours", "/v1/audit?limit=1"):
+        assert [each["experiment"] for each in shared.get(path).json["entries"]] == ["ours"]
+    assert shared.get("/v1/audit?experiment=theirs").json["entries"] == []
+    assert not store.list_page(0, 9, names=[])
+    assert not store.list_audit(names=[])
+
+
 def test_stream_of_list_has_only_own_experiments() -> None:
     listed = ExperimentList([{"name": "ours"}, {"name": "theirs"}], "")
     assert b"theirs" in listed.build_event(None)

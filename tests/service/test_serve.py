@@ -40,7 +40,7 @@ def test_service_answers_at_once_and_stops_gently(storage: str) -> None:
         assert f"{service.address}/v1/experiments/headlines/decisions" in service.said[3]
         assert f"{service.address}/dashboard" in service.said[4]
         service.wait_until_ready()
-        assert service.ask("GET", "/v1/experiments") == (200, {"experiments": []})
+        assert service.ask("GET", "/v1/experiments") == (200, {"experiments": [], "next": None})
         code, logged = service.stop(signal.SIGINT)
     assert code == 0
     assert [line["event"] for line in logged][-2:] == ["ready", "stopped"]

@@ -75,4 +75,4 @@ def test_commands_of_page_work(page: str, tmp_path: Path) -> None:
 
 
 def test_pages_have_commands() -> None:
-    assert {page: len(list_blocks(page)) for page in EXPECTED} == {"deploy": 2, "secure": 3, "http_api": 20}
+    assert {page: len(list_blocks(page)) for page in EXPECTED} == {"deploy": 2, "secure": 3, "http_api": 25}

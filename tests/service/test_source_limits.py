@@ -96,7 +96,7 @@ class Proxied(Served):
         return [each["token"] for each in self.send("POST", DECISIONS, {"n": n}).json["decisions"]]
 
     def report(self, token: str, bit: int = 1, address: str = LIAR) -> str:
-        return str(self.send("POST", REPORTS, {"token": token, "bit": bit}, address).json["status"])
+        return self.send("POST", REPORTS, {"token": token, "bit": bit}, address).verdict
 
     def state(self) -> dict[str, Any]:
         """The state once all that is written has been folded."""

@@ -33,7 +33,7 @@ class Aged:
         return answer
 
     def report(self, token: str) -> Any:
-        return self.served.post(REPORTS, {"token": token, self.said: 1}).json["status"]
+        return self.served.post(REPORTS, {"token": token, self.said: 1}).verdict
 
 
 @pytest.fixture(params=[{}, GROUPS], ids=["alone", "groups"])

@@ -38,9 +38,16 @@ class Reply:
         return json.loads(self.body)
 
     @property
+    def verdict(self) -> str:
+        """The status of a single report: of a refused one it is the code of the error."""
+        return str(self.json.get("code") or self.json["status"])
+
+    @property
     def error(self) -> str:
         """The error of the reply, in one line."""
-        text = self.json["error"]
+        assert self.headers["content-type"] == "application/problem+json"
+        assert self.json["status"] == self.status
+        text = self.json["detail"]
         assert isinstance(text, str)
         assert "\n" not in text
         return text

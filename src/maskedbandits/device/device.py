@@ -437,7 +437,10 @@ class Device:
             reply = self._client.post("/v1/reports", message, longest)
         except ServerUnavailable:
             return False  # it is retried later
-        return isinstance(reply.content, dict) and reply.content.get("status") in FINAL_STATUSES
+        if not isinstance(reply.content, dict):
+            return False
+        refusal = reply.content.get("code")  # of an error; an accepted report has a status
+        return (refusal or reply.content.get("status")) in FINAL_STATUSES
 
     def _make_pseudonym(self, visitor: str) -> str:
         """Return a name that is stable for a visitor of this device and service, and meaningless elsewhere."""

@@ -1,7 +1,7 @@
 """The service as an ASGI application: dispatch, access control, metrics and errors for every request.
 
 Decisions and reports are dispatched by their paths directly, before Starlette's routes are tried one by one. Each
-response is counted, and each error is one line of JSON. No request can cause a 500.
+response is counted, and each error is a problem document (RFC 9457). No request can cause a 500.
 """
 
 from __future__ import annotations
@@ -221,9 +221,9 @@ class App:
 
     def _admit(self, scope: Scope, headers: dict[bytes, bytes], role: str) -> Caller:
         if self.registry is None:  # the keys are not known either
-            raise retry_later(503, STARTING)
+            raise retry_later(503, STARTING, code="starting")
         if self.access.keys.is_open and not PROXY_HEADERS.isdisjoint(headers):  # the proxy is local, its client is not
-            raise RequestError(403, FORWARDED)
+            raise RequestError(403, FORWARDED, code="local_only")
         return self.access.admit(scope, headers, role)
 
     def _dispatch(self, scope: Scope, receive: Receive) -> tuple[Endpoint, Request]:
@@ -245,7 +245,7 @@ class App:
         if allowed:
             listed = ", ".join(sorted(allowed))
             raise RequestError(405, f"method not allowed: use {listed}", [(b"allow", listed.encode())])
-        raise RequestError(404, "no such path: GET /openapi.json lists all paths")
+        raise RequestError(404, "no such path: GET /openapi.json lists all paths", code="unknown_path")
 
     # Routes of devices
 
@@ -272,7 +272,7 @@ class App:
         **STREAM,
     )
     async def _follow_state(self, request: Request) -> Stream:
-        experiment = await self._admin_routes.registry.resolve(request.params["name"])
+        experiment = await self._admin_routes.registry.resolve_loaded(request.params["name"])
         return Stream(self.broadcaster.stream_experiment(experiment, self._track_roles(request)))
 
     @routes.add(*("GET", "/v1/live", "followExperiments", "Follow all experiments.", "live", "read"), **STREAM)
@@ -324,7 +324,7 @@ def _translate_error(error: Exception) -> Response:
     if isinstance(error, RequestError):
         return error.to_response()
     if isinstance(error, StoreUnavailable):  # first, because a store that cannot be opened is a user's error as well
-        return retry_later(503, GONE).to_response()
+        return retry_later(503, GONE, code="store_unavailable").to_response()
     if isinstance(error, UserError):
         return RequestError(400, str(error)).to_response()
     logging.fault("request failed", error)

@@ -49,11 +49,11 @@ MAX_HOST_BYTES = 300  # a name has at most 253, and a port 5
 HOST = re.compile(r"(?:\[(?P<six>[^\[\]]*)\]|(?P<name>[^:\[\]]*))(?::[0-9]*)?")  # RFC 3986, section 3.2
 SAME_SITE = (b"", b"none", b"same-origin")  # no browser, a typed address, a page of the service itself
 PREFLIGHT_HEADERS = [
-    (b"access-control-allow-methods", b"GET, PATCH, POST"),
-    (b"access-control-allow-headers", b"authorization, content-type"),
+    (b"access-control-allow-methods", b"DELETE, GET, PATCH, POST"),
+    (b"access-control-allow-headers", b"authorization, content-type, idempotency-key, if-match"),
     (b"access-control-max-age", b"86400"),
 ]
-EXPOSED = (b"access-control-expose-headers", b"date, retry-after")  # a device times its reports by them
+EXPOSED = (b"access-control-expose-headers", b"date, etag, retry-after")  # a device times its reports by them
 VARY = (b"vary", b"origin")
 SINGLE_HEADERS = ("Host", "Authorization", "Origin")  # access depends on them
 TOO_OFTEN = "too many requests {}: wait for the seconds in Retry-After"
@@ -242,14 +242,12 @@ class AccessControl:
 
     def _deny(self, role: str, holder: KeyHolder) -> RequestError:
         if holder is not ANONYMOUS:
-            return RequestError(
-                403, f"this key lacks the role {role}: create one with maskedbandits key create --role {role}"
-            )
+            what = f"this key lacks the role {role}: create one with maskedbandits key create --role {role}"
+            return RequestError(403, what, code="role_required")
         if self.keys.is_open:
             what = "without keys, only this machine may send requests, and only from the service's own pages"
-            return RequestError(
-                403, f"{what}: run maskedbandits key create, or add the page's origin to the setting cors"
-            )
+            what += ": run maskedbandits key create, or add the page's origin to the setting cors"
+            return RequestError(403, what, code="local_only")
         what = f"a valid key with the role {role} is required"
         return RequestError(401, f"{what}: send Authorization: Bearer KEY", [(b"www-authenticate", b"Bearer")])
 
@@ -274,7 +272,8 @@ class AccessControl:
         """Return the response to a preflight request, which carries no key yet."""
         if b"*" in self._origins or origin in self._origins:
             return Response(204, b"", PREFLIGHT_HEADERS)
-        raise RequestError(403, "pages of this origin are not allowed: add it to the setting cors")
+        what = "pages of this origin are not allowed: add it to the setting cors"
+        raise RequestError(403, what, code="origin_not_allowed")
 
 
 def refuse_duplicates(scope: Scope, headers: dict[bytes, bytes]) -> None:

@@ -99,6 +99,7 @@ class LiveExperiment:
         self.counts: dict[str, int] = {"report": 0}  # events applied since this process began, by kind
         self._lock = threading.Lock()  # a decision sees arms and policy of one moment
         self._applying = threading.Lock()  # a view counts no report as pending and received at once
+        self._synced = -1  # changes of the pending reports when the policy was last given them
         self.apply_row(row, arms)
 
     def apply_row(self, row: ExperimentRow, arms: Sequence[ArmRow]) -> None:
@@ -123,6 +124,11 @@ class LiveExperiment:
     def policy(self) -> Policy:
         """The policy that learns."""
         return self.state.policy
+
+    @property
+    def seq(self) -> int:
+        """The number of the last event in its state."""
+        return self.state.seq
 
     @property
     def status(self) -> str:
@@ -181,6 +187,7 @@ class LiveExperiment:
     def apply_events(self, events: Sequence[EventRow]) -> None:
         """Apply the next events of the log."""
         with self._applying:
+            self._synced = -1
             self.state.apply_events(events)
             for event in events:
                 self.counts[event.kind] = self.counts.get(event.kind, 0) + 1
@@ -207,8 +214,16 @@ class LiveExperiment:
 
     def sync_pending(self) -> None:
         """Let the policy expect exactly the reports that can still come."""
+        if not self._has_changed():
+            return
         with self._lock:  # or a decision in between would be forgotten for a second
             self.policy.await_exactly(self.pending.count_open(self.policy.arms, self.clock.minute()))
+
+    def _has_changed(self) -> bool:
+        """Tell whether reports came, went or expired since the last call; one thread calls it."""
+        changes, before = self.pending.count_changes(self.clock.minute()), self._synced
+        self._synced = changes
+        return changes != before
 
     # Views
 

@@ -124,6 +124,8 @@ class GroupExperiment(LiveExperiment):
 
     def sync_pending(self) -> None:
         """Let the policies expect exactly the answers that can still come."""
+        if not self._has_changed():
+            return
         with self._lock:
             counts = 0 * self.contextual_policy.pending
             slots, pending = self.pending.count_by_slot(self.clock.minute())

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import parse_qsl
 
 import msgspec
+
+from maskedbandits.errors import UserError, abbreviate, suggest_nearest
+from maskedbandits.service.problems import GENERAL_CODES, PROBLEMS, format_type
 
 if TYPE_CHECKING:
     from starlette.types import Message, Receive, Scope, Send
@@ -25,6 +29,10 @@ JSON_HEADERS: tuple[Header, ...] = (
 )
 
 
+PROBLEM_MEDIA_TYPE = "application/problem+json"  # RFC 9457
+PROBLEM_HEADERS: tuple[Header, ...] = ((b"content-type", PROBLEM_MEDIA_TYPE.encode()), *JSON_HEADERS[1:])
+
+
 class Response(NamedTuple):
     """A status, a body and the headers that belong to the body."""
 
@@ -34,29 +42,42 @@ class Response(NamedTuple):
 
 
 class RequestError(Exception):
-    """A request that is refused, with the reason in one line."""
+    """A request that is refused, with the reason in one line and a code of `PROBLEMS`.
 
-    def __init__(self, status: int, error: str, headers: Sequence[Header] = ()) -> None:
+    Without a code it has the general one of its status.
+    """
+
+    def __init__(self, status: int, error: str, headers: Sequence[Header] = (), code: str = "") -> None:
         super().__init__(error)
         self.status, self.error, self.headers = status, error, tuple(headers)
+        self.code = code or GENERAL_CODES[status]
+        if PROBLEMS[self.code].status != status:
+            raise ValueError(f"the code {self.code!r} belongs to the status {PROBLEMS[self.code].status}, not {status}")
 
     def to_response(self) -> Response:
-        """Return the error as a response."""
-        return Response(self.status, msgspec.json.encode({"error": self.error}), (*JSON_HEADERS, *self.headers))
+        """Return the error as a response (RFC 9457)."""
+        problem = {
+            "type": format_type(self.code),
+            "title": PROBLEMS[self.code].title,
+            "status": self.status,
+            "detail": self.error,
+            "code": self.code,
+        }
+        return Response(self.status, msgspec.json.encode(problem), (*PROBLEM_HEADERS, *self.headers))
 
 
 class ClientGone(Exception):  # noqa: N818 -- the client is gone, and no program has failed
     """The client closed its connection before the response."""
 
 
-def retry_later(status: int, error: str, seconds: float = 1.0) -> RequestError:
+def retry_later(status: int, error: str, seconds: float = 1.0, code: str = "") -> RequestError:
     """Return an error whose Retry-After header says when to try again."""
-    return RequestError(status, error, [(b"retry-after", b"%d" % max(1, math.ceil(seconds)))])
+    return RequestError(status, error, [(b"retry-after", b"%d" % max(1, math.ceil(seconds)))], code)
 
 
 def unknown_experiment() -> RequestError:
     """Return the error for an experiment that does not exist, or not for the key of the caller."""
-    return RequestError(404, "no such experiment: GET /v1/experiments lists all")
+    return RequestError(404, "no such experiment: GET /v1/experiments lists all", code="unknown_experiment")
 
 
 @dataclass(slots=True)
@@ -76,9 +97,37 @@ class Request:
         """Tell whether the key of the caller is for this experiment."""
         return self.experiments is None or name in self.experiments
 
+    def header(self, name: str) -> str | None:
+        """Return a header, or None."""
+        found = dict(self.scope["headers"]).get(name.encode())
+        return None if found is None else found.decode("latin-1").strip()
+
+    def query(self, known: Sequence[QueryParameter]) -> dict[str, str]:
+        """Return the parameters in the query; refuse unknown and repeated ones."""
+        try:
+            pairs = parse_qsl(self.scope["query_string"].decode(), keep_blank_values=True, errors="strict")
+        except ValueError:
+            raise UserError("the query is not UTF-8: send other characters percent-encoded") from None
+        names = [each.name for each in known]
+        for name, _ in pairs:
+            if name not in names:
+                raise UserError(f"no parameter is called {abbreviate(name)}{suggest_nearest(name, names)}")
+        values = dict(pairs)
+        if len(values) < len(pairs):
+            raise UserError("a parameter is in the query twice: send it once")
+        return values
+
     async def body(self) -> bytes:
         """Read the whole body."""
         return await read_body(self.scope, self.receive, self.max_body_bytes)
+
+
+class QueryParameter(NamedTuple):
+    """A parameter in the query of a path: its name, its JSON schema, and what it means."""
+
+    name: str
+    schema: Mapping[str, Any]
+    description: str
 
 
 @dataclass(frozen=True)
@@ -95,6 +144,8 @@ class Operation:
     summary: str
     label: str  # in the metrics
     role: str = ""
+    query: tuple[QueryParameter, ...] = field(default=(), hash=False)
+    headers: tuple[QueryParameter, ...] = field(default=(), hash=False)  # request headers that have a meaning here
     body: tuple[Any, ...] = ()
     is_body_optional: bool = False
     status: int = 200

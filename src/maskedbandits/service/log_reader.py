@@ -1,11 +1,12 @@
 """The log reader: the one thread of a process that reads the logs of all experiments and applies new events.
 
 There is no leader. Any process appends to the logs, and each applies them, in order, to its own states. A new process
-starts from a snapshot. One that dies loses only what it had not acknowledged. The reader polls the store several times
-a second, because notifications of databases get lost behind poolers, and take locks. An experiment that cannot be
-followed, as when memory runs out, is quarantined and tried again every minute, while the others go on. So is one whose
-policy is new to this machine, until it is compiled. Some work is done every second (counts of decisions issued and
-reports refused) or every minute (snapshots; deleting expired ids).
+starts from a snapshot. One that dies loses only what it had not acknowledged. Archived experiments are not followed:
+``archive.py`` opens one when somebody asks for it. The reader polls the store several times a second, with one query
+for all experiments, because notifications of databases get lost behind poolers, and take locks. An experiment that
+cannot be followed, as when memory runs out, is quarantined and tried again every minute, while the others go on. So is
+one whose policy is new to this machine, until it is compiled. Some work is done every second (counts of decisions
+issued and reports refused) or every minute (snapshots; deleting expired ids).
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ from maskedbandits.service.storage.models import ExperimentRow, StoreStatus
 MIN_PAUSE_S = 0.02  # between two rounds when this process has just written
 SECOND, MINUTE = 1.0, 60.0
 EVENTS_AT_ONCE = 5_000
+TURN, TURN_S = 10, 1e-4  # experiments, after which the thread that decides gets its turn
+DELETIONS_AT_ONCE = 5  # batches of rows of one deleted experiment in a second
 
 
 class Quarantined(NamedTuple):
@@ -61,6 +64,8 @@ class LogReader:
         self.trouble: Exception | None = None  # why it does not follow now
         self.rounds = 0  # complete passes over all logs
         self._refused: dict[tuple[int, str, int], int] = {}
+        self.closed: set[int] = set()  # ids of experiments that were archived since the start
+        self._maintained: dict[int, int] = {}  # by id: the last event when a snapshot was last due
         self._refused_lock = threading.Lock()
         self._open_store = open_store
         self._store: Store | None = None
@@ -82,6 +87,11 @@ class LogReader:
         self._news.set()
         if self._thread.is_alive():
             self._thread.join()
+
+    def close(self) -> None:
+        """Close the connection of a reader that was never started."""
+        if self._store is not None:
+            self._store.close()
 
     def wake(self) -> None:
         """Read the logs soon, because something was written."""
@@ -142,6 +152,8 @@ class LogReader:
         self._set_clock(status)
         for experiment_id, seq in status.heads.items():
             self._follow_one(experiment_id, seq)
+        for experiment_id in [each for each in (*self.by_id, *self.quarantined) if each not in status.heads]:
+            self._close(experiment_id)
         if self._stopping.is_set():  # the last counts are written at the end
             return
         now = time.monotonic()
@@ -168,6 +180,26 @@ class LogReader:
         except Exception as error:  # of this experiment alone
             self._quarantine(experiment_id, error)
 
+    def _close(self, experiment_id: int) -> None:
+        """Stop following an experiment that is archived or deleted; write its last counts and state first."""
+        experiment = self.by_id.get(experiment_id)
+        try:
+            if experiment is not None and self.store.find_experiment(experiment_id) is not None:
+                self._catch_up(experiment)
+                self._flush_issued_of([experiment])
+                self._write_snapshot(experiment, 1)
+        except StoreUnavailable:
+            raise
+        except Exception as error:  # of this experiment alone
+            logging.fault("an archived experiment has no last snapshot", error, experiment=experiment_id)
+        self.quarantined.pop(experiment_id, None)
+        self._maintained.pop(experiment_id, None)
+        self.closed.add(experiment_id)
+        if experiment is not None:
+            del self.by_id[experiment_id]
+            self.by_name = {name: each for name, each in self.by_name.items() if each is not experiment}
+            logging.event("experiment is not followed any more", experiment=experiment.name, seq=experiment.state.seq)
+
     def _set_clock(self, status: StoreStatus) -> None:
         """Follow the store's clock, and never be behind the last minute that any process has forgotten.
 
@@ -181,7 +213,7 @@ class LogReader:
     def _quarantine(self, experiment_id: int, error: Exception) -> None:
         """Go on without an experiment. Some new events may be applied already, so it has to be opened again."""
         experiment, before = self.by_id.pop(experiment_id, None), self.quarantined.get(experiment_id)
-        name = self._read_row(experiment_id).name if experiment is None else experiment.name
+        name = self._find_name(experiment_id) if experiment is None else experiment.name
         self.by_name.pop(name, None)
         pending = experiment.pending if experiment is not None else None if before is None else before.pending
         self.quarantined[experiment_id] = Quarantined(name, pending, time.monotonic() + MINUTE)
@@ -189,9 +221,17 @@ class LogReader:
             reason = {"reason": str(error)} if isinstance(error, UserError) else {}
             logging.fault("experiment is set aside", error, experiment=name, **reason)
 
-    def _for_each(self, work: Callable[[LiveExperiment], None]) -> None:
-        """Do some work for each experiment; quarantine those for which it fails."""
-        for experiment in [*self.by_id.values()]:
+    def _find_name(self, experiment_id: int) -> str:
+        row = self.store.find_experiment(experiment_id)
+        return "" if row is None else row.name
+
+    def _for_each(
+        self, work: Callable[[LiveExperiment], None], experiments: Sequence[LiveExperiment] | None = None
+    ) -> None:
+        """Do some work for each experiment, or for some; quarantine those for which it fails."""
+        for index, experiment in enumerate([*self.by_id.values()] if experiments is None else experiments):
+            if index % TURN == TURN - 1:
+                time.sleep(TURN_S)
             try:
                 work(experiment)
             except StoreUnavailable:
@@ -202,32 +242,54 @@ class LogReader:
     # Experiments
 
     def _read_row(self, experiment_id: int) -> ExperimentRow:
-        return next(row for row in self.store.list_experiments() if row.id == experiment_id)
+        row = self.store.find_experiment(experiment_id)
+        if row is None:
+            raise UserError(f"experiment {experiment_id} was deleted")
+        return row
 
     def _open(self, experiment_id: int) -> None:
-        """Open an experiment from its last valid snapshot and the events after it."""
-        row = self._read_row(experiment_id)
-        if (fault := find_fault(row, self.store.list_arms(experiment_id))) is not None:
-            raise UserError(fault)
+        """Follow an experiment, unless its policy has to be compiled first."""
+        row = self.read_sound_row(experiment_id)
         pending = self._restore_pending(experiment_id)
         if not self.code_loader.has(list_code(StoredConfig.decode(row.config))):  # it would be slow
             self.quarantined[experiment_id] = Quarantined(row.name, pending, time.monotonic() + SECOND, False)
             return
+        experiment = self.load(experiment_id, pending)
+        if experiment is None:
+            return
+        experiment.load_reported(self.store)
+        self._merge_remote([experiment], lambda experiment: 0)
+        self.by_id[experiment_id] = self.by_name[experiment.name] = experiment
+        self.quarantined.pop(experiment_id, None)
+        logging.event("experiment is live", experiment=experiment.name, seq=experiment.state.seq)
+
+    def read_sound_row(self, experiment_id: int) -> ExperimentRow:
+        """Return the row of an experiment; raise an error if its configuration is damaged."""
+        row = self._read_row(experiment_id)
+        if (fault := find_fault(row, self.store.list_arms(experiment_id))) is not None:
+            raise UserError(fault)
+        return row
+
+    def load(self, experiment_id: int, pending: PendingReports | None = None) -> LiveExperiment | None:
+        """Return an experiment from its last valid snapshot and the events after it; None if the service stops."""
         state = self._load_snapshot(experiment_id)
         while events := self.store.read_events(experiment_id, state.seq, EVENTS_AT_ONCE):
             if self._stopping.is_set():
-                return
+                return None
             state.apply_events(events)
         row, arms = self._read_row(experiment_id), self.store.list_arms(experiment_id)  # an arm may be new
         if (fault := find_log_mismatch(row, arms, state.any_policy)) is not None:
             raise UserError(fault)
         kind = GroupExperiment if isinstance(state.any_policy, Contextual) else LiveExperiment
-        experiment = kind(row, arms, state, self.clock, pending)
-        experiment.load_reported(self.store)
-        self._merge_remote(experiment, 0)
-        self.by_id[experiment_id] = self.by_name[experiment.name] = experiment
-        self.quarantined.pop(experiment_id, None)
-        logging.event("experiment is live", experiment=experiment.name, seq=state.seq)
+        return kind(row, arms, state, self.clock, pending)
+
+    def load_archived(self, experiment_id: int) -> LiveExperiment | None:
+        """Return an archived experiment, and write a snapshot of it unless there is one."""
+        self.read_sound_row(experiment_id)
+        experiment = self.load(experiment_id)
+        if experiment is not None:
+            self._write_snapshot(experiment, 1)
+        return experiment
 
     def _restore_pending(self, experiment_id: int) -> PendingReports | None:
         """Return the counts of a quarantined experiment; its reports are counted again."""
@@ -260,16 +322,36 @@ class LogReader:
     def _do_each_second(self) -> None:
         self._flush_issued()
         self._flush_refused()
-        self._for_each(lambda experiment: self._merge_remote(experiment, experiment.recent_expiry()))
+        self._merge_remote([*self.by_id.values()], lambda experiment: experiment.recent_expiry())
+        self._delete_some()
 
-    def _merge_remote(self, experiment: LiveExperiment, since: int) -> None:
-        """Read the decisions of other processes that expire from a minute on; the policy then expects all open ones.
+    def _delete_some(self) -> None:
+        """Delete some rows of deleted experiments. A few batches at a time, so that nothing else waits."""
+        minute = self.clock.minute()
+        for experiment_id in self.store.list_deleted():
+            for _ in range(DELETIONS_AT_ONCE):
+                if self._stopping.is_set() or not self.store.delete_rows(experiment_id, minute):
+                    break
+
+    def _merge_remote(self, experiments: Sequence[LiveExperiment], find_since: Callable[[LiveExperiment], int]) -> None:
+        """Read the decisions of other processes that expire from a minute on; policies then expect all open ones.
 
         Every second that is the recent ones. Older counts hardly ever change, and are read every minute.
         """
-        since = max(since, self.clock.minute())
-        experiment.pending.merge_remote(self.store.list_issued(experiment.id, since, self.process), since)
-        experiment.sync_pending()
+        since: dict[int, int] = {}
+        now = self.clock.minute()
+
+        def note(experiment: LiveExperiment) -> None:
+            since[experiment.id] = max(find_since(experiment), now)
+
+        def merge(experiment: LiveExperiment) -> None:
+            if experiment.id in since:
+                experiment.pending.merge_remote(rows.get(experiment.id, []), since[experiment.id])
+                experiment.sync_pending()
+
+        self._for_each(note, experiments)
+        rows = self.store.list_issued_since(since, self.process)
+        self._for_each(merge, experiments)
 
     def _flush_issued(self) -> None:
         try:
@@ -309,13 +391,16 @@ class LogReader:
     def _do_each_minute(self) -> None:
         minute = self.clock.minute()
         self.store.forget(minute)
+        self.store.forget_replies(minute)
 
         def maintain(experiment: LiveExperiment) -> None:
             experiment.pending.forget(minute)
-            self._merge_remote(experiment, 0)
-            self._write_snapshot(experiment, self.settings.snapshot_every)
+            if self._maintained.get(experiment.id) != experiment.state.seq:
+                self._maintained[experiment.id] = experiment.state.seq
+                self._write_snapshot(experiment, self.settings.snapshot_every)
 
         self._for_each(maintain)
+        self._merge_remote([*self.by_id.values()], lambda experiment: 0)
 
     def _write_snapshot(self, experiment: LiveExperiment, every: int) -> None:
         """Write a snapshot, unless some process has written one less than ``every`` events ago."""

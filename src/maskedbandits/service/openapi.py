@@ -13,18 +13,20 @@ import msgspec
 
 from maskedbandits import __version__
 from maskedbandits.service import schemas
-from maskedbandits.service.http import BODY_TIMEOUT_S, MAX_HEAD_BYTES, Operation, Response
+from maskedbandits.service.http import BODY_TIMEOUT_S, MAX_HEAD_BYTES, PROBLEM_MEDIA_TYPE, Operation, Response
 from maskedbandits.service.report_status import REPORT_STATUSES
 
 ERRORS = {
-    400: "The request is invalid. The error says what to change.",
+    400: "The request is invalid. The detail says what to change.",
     401: "A key is required.",
     403: "The key lacks the required role.",
-    404: "The experiment, arm or file does not exist.",
+    404: "The experiment, arm, file or code does not exist.",
     408: "The body did not arrive in time.",
-    409: "The name is taken, the change is already made, or the experiment is archived.",
+    409: "The name is taken, the change is already made, or the experiment is archived, or not archived.",
     410: "The experiment is archived, or the report is late.",
+    412: "The experiment has changed since the version in If-Match.",
     413: "The body is too long.",
+    422: "The Idempotency-Key was used for another request.",
     429: "Too many requests. Retry-After says when to try again.",
     503: "The service is starting, or cannot reach its store. Retry-After says when to try again.",
 }
@@ -35,6 +37,7 @@ RETRY_AFTER = {"Retry-After": {"description": "Seconds to wait.", "schema": {"ty
 PARAMETERS: dict[str, dict[str, Any]] = {  # parts of a path, by name
     "name": {"type": "string", "pattern": schemas.SLUG},
     "arm": {"type": "string", "minLength": 1},
+    "code": {"type": "string", "pattern": r"^[a-z_]+$"},
     "file": {"type": "string", "pattern": r"^[a-z]+\.(css|html|js)$"},
 }
 
@@ -47,11 +50,9 @@ def _refer_to(types: Iterable[Any]) -> dict[str, Any]:
     return {"application/json": {"schema": listed[0] if len(listed) == 1 else {"anyOf": listed}}}
 
 
-def _describe_error(code: int, operation: Operation) -> dict[str, Any]:
-    types: list[Any] = [schemas.Complaint]
-    if code in REPORT_ERRORS and schemas.ReportAnswer in operation.replies:
-        types.append(schemas.ReportAnswer)
-    about: dict[str, Any] = {"description": ERRORS[code], "content": _refer_to(types)}
+def _describe_error(code: int) -> dict[str, Any]:
+    content = _refer_to([schemas.ProblemAnswer])["application/json"]
+    about: dict[str, Any] = {"description": ERRORS[code], "content": {PROBLEM_MEDIA_TYPE: content}}
     if code in (429, 503):
         about["headers"] = RETRY_AFTER
     return about
@@ -70,10 +71,12 @@ def _describe_success(operation: Operation) -> dict[str, Any]:
 
 def describe_operation(operation: Operation) -> dict[str, Any]:
     """Return the description of one operation."""
-    parameters = _path_parameters(operation)
+    parameters = [*_path_parameters(operation), *_other_parameters(operation)]
     codes = {*operation.errors, *(BODY_ERRORS if operation.body else ()), *(KEY_ERRORS if operation.role else ())}
-    codes |= ({404} if parameters else set()) | (REPORT_ERRORS if schemas.ReportAnswer in operation.replies else set())
-    responses = {code: _describe_error(code, operation) for code in codes}
+    codes |= {400} if operation.query or operation.headers else set()
+    codes |= {404} if _path_parameters(operation) else set()
+    codes |= REPORT_ERRORS if schemas.ReportAnswer in operation.replies else set()
+    responses = {code: _describe_error(code) for code in codes}
     responses[operation.status] = _describe_success(operation)
     if operation.label == "static" and operation.status == 200:
         responses[304] = {"description": "The file is unchanged."}
@@ -97,6 +100,14 @@ def _path_parameters(operation: Operation) -> list[dict[str, Any]]:
     ]
 
 
+def _other_parameters(operation: Operation) -> list[dict[str, Any]]:
+    return [
+        {"name": name, "in": place, "schema": dict(schema), "description": description}
+        for place, listed in (("query", operation.query), ("header", operation.headers))
+        for name, schema, description in listed
+    ]
+
+
 def path_format(operation: Operation) -> str:
     """Return the path without Starlette's convertors."""
     return operation.path.replace(":path}", "}")
@@ -106,7 +117,7 @@ def path_format(operation: Operation) -> str:
 def describe_service(operations: tuple[Operation, ...]) -> dict[str, Any]:
     """Return the whole document."""
     types = {each for operation in operations for each in (*operation.body, *operation.replies) if each is not dict}
-    ordered = sorted({*types, schemas.Complaint}, key=lambda each: str(each.__name__))
+    ordered = sorted({*types, schemas.ProblemAnswer}, key=lambda each: str(each.__name__))
     _, components = msgspec.json.schema_components(ordered, ref_template="#/components/schemas/{name}")
     about = (
         "Devices ask what to show, randomise what happened, and report that. Nobody else sees what happened. "

@@ -67,6 +67,8 @@ class PendingReports:
         self.reported: dict[int, Ints] = {}
         self.unflushed: dict[int, set[int]] = {}  # by minute: arms whose counts the store does not have yet
         self._flushed: dict[int, Ints] = {}  # counts of this process as the store has them
+        self._changes = 0  # of what is open
+        self._merged: tuple[int, Sequence[tuple[int, str, int, int]]] = (-1, ())  # the last rows of other processes
 
     def issue(self, arm: int, minute: int, count: int = 1) -> None:
         """Count a decision; a count of -1 cancels it."""
@@ -78,6 +80,7 @@ class PendingReports:
                 counts[index] += count
                 self._open[index] += count
                 unflushed.add(arm)
+                self._changes += 1
 
     def issue_all(self, slots: Iterable[int], minute: int, count: int = 1) -> None:
         """Count a decision under several slots."""
@@ -92,6 +95,9 @@ class PendingReports:
 
     def merge_remote(self, rows: Sequence[tuple[int, str, int, int]], since: int = 0) -> None:
         """Replace the counts of other processes from a minute on; rows are arm, process, minute, count."""
+        if self._merged == (since, rows):  # as every second, while others decide nothing
+            return
+        self._merged = since, rows
         with self._lock:
             for arm in {row[0] for row in rows} - self._index.keys():
                 self._find_index(arm)
@@ -142,6 +148,12 @@ class PendingReports:
                 more += self.issued[minute] - self._flushed.get(minute, 0)
             here = np.flatnonzero(more)
             return dict(zip(self._arms[here].tolist(), more[here].tolist(), strict=True))
+
+    def count_changes(self, minute: int) -> int:
+        """Return a number that grows whenever the pending reports change."""
+        with self._lock:
+            self._pass_minute(minute)
+            return self._changes
 
     def count_open(self, arms: int, minute: int) -> Ints:
         """Return for each of the first arms how many reports are pending."""
@@ -203,16 +215,19 @@ class PendingReports:
         of_minute[index] += count
         if minute > self._past:
             self._open[index] += more_open
+            self._changes += 1
 
     def _add(self, minute: int, counts: Ints) -> None:
         if minute > self._past:
             self._open += counts
+            self._changes += 1
 
     def _pass_minute(self, minute: int) -> None:
         """Let time advance: decisions that expire by this minute are no longer open."""
         for counts, sign in ((self.issued, 1), (self.remote, 1), (self.reported, -1)):
             for passed in [each for each in counts if self._past < each <= minute]:
                 self._open -= sign * counts[passed]
+                self._changes += 1
         self._past = max(self._past, minute)
 
 

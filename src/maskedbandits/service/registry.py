@@ -15,10 +15,11 @@ from typing import Any
 import msgspec
 
 from maskedbandits.errors import UserError
+from maskedbandits.service.archive import Archive, ArchivedExperiment
 from maskedbandits.service.clock import Clock
 from maskedbandits.service.config import StoredConfig, check_changed, check_limits
 from maskedbandits.service.experiment import LiveExperiment
-from maskedbandits.service.http import retry_later, unknown_experiment
+from maskedbandits.service.http import RequestError, retry_later, unknown_experiment
 from maskedbandits.service.log_reader import LogReader
 from maskedbandits.service.log_writer import LogWriter
 from maskedbandits.service.pending import count_issued, count_missing
@@ -27,13 +28,18 @@ from maskedbandits.service.server.settings import Settings
 from maskedbandits.service.server.warmup import CodeLoader, list_code
 from maskedbandits.service.shared_table import SharedTable
 from maskedbandits.service.storage import Conflict, Store, StoreUnavailable, open_store
-from maskedbandits.service.storage.models import Change, ExperimentRow, NewArmRow, Visit
+from maskedbandits.service.storage.audit import AdminRequest
+from maskedbandits.service.storage.models import ARCHIVED, Change, ExperimentRow, NewArmRow, Visit
 from maskedbandits.service.unmasked_reports import UnmaskedMonitor
 
+Experiment = LiveExperiment | ArchivedExperiment
+
+MAX_CLOSED_IDS = 100_000
 APPLY_TIMEOUT_S = 10.0  # for a durable change to be applied here
 CATCH_UP_TIMEOUT_S = 1.0  # after which a request is answered from what is known
 PAUSE_S = 0.005
 BEHIND = "the logs could not be read to their end, so this experiment may be missing: send the request again"
+NOT_APPLIED = "the change is stored, but not readable yet: get the experiment again in a moment"
 QUARANTINED = "this experiment cannot be read: see the log of the service, which tries again"
 
 
@@ -48,9 +54,14 @@ class ExperimentRegistry:
         self.clock = clock or Clock()
         self.unmasked_monitor = UnmaskedMonitor(table)
         self.code_loader = CodeLoader()
-        self.log_reader = LogReader(self._open_store, self.process, self.clock, settings, self.code_loader)
+        self.log_reader = self._build_reader()
+        self.archive = Archive(self._build_reader())
+        self._closed: dict[int, bool] = {}  # by id, of archived experiments and deleted ones: whether it is deleted
         self._log_writer: LogWriter | None = None
         self._has_started = False
+
+    def _build_reader(self) -> LogReader:
+        return LogReader(self._open_store, self.process, self.clock, self.settings, self.code_loader)
 
     def _open_store(self) -> Store:
         return open_store(self.settings.storage)
@@ -69,6 +80,7 @@ class ExperimentRegistry:
         loop = asyncio.get_running_loop()
         self._has_started = False
         self.code_loader.stop()
+        await self.archive.stop()
         if self._log_writer is not None:
             await loop.run_in_executor(None, self._log_writer.stop)
         await loop.run_in_executor(None, self.log_reader.stop)
@@ -94,28 +106,68 @@ class ExperimentRegistry:
     # Experiments
 
     def get(self, name: str) -> LiveExperiment | None:
-        """Return an experiment by name, if this process knows it."""
+        """Return an experiment by name, if this process follows it."""
         return self.log_reader.by_name.get(name)
 
     def get_by_id(self, experiment_id: int) -> LiveExperiment | None:
-        """Return an experiment by id, if this process knows it."""
+        """Return an experiment by id, if this process follows it."""
         return self.log_reader.by_id.get(experiment_id)
 
-    async def resolve(self, name: str) -> LiveExperiment:
+    async def resolve(self, name: str) -> Experiment:
         """Return an experiment by name, or raise a `RequestError`; another process may have just created it."""
+        experiment = self._get_readable(name) or self.archive.get(name)
+        if experiment is not None:
+            return experiment
+        has_caught_up = await self.catch_up()
+        experiment = self._get_readable(name)
+        if experiment is not None:
+            return experiment
+        found = await self.call_store(lambda store: store.find_described(name))
+        if found is not None and found[0].status == ARCHIVED:
+            return self.archive.describe(*found)
+        if found is not None or not has_caught_up:
+            raise retry_later(503, BEHIND, code="logs_behind")
+        raise unknown_experiment()
+
+    def _get_readable(self, name: str) -> LiveExperiment | None:
+        """Return an experiment if this process follows it; raise an error if it cannot."""
         experiment = self.get(name)
         if experiment is None and self.is_quarantined(name):
-            raise retry_later(503, QUARANTINED)
-        has_caught_up = experiment is not None or await self.catch_up()
-        if experiment is None:
-            experiment = self.get(name)
-        if experiment is None and self.is_quarantined(name):
-            raise retry_later(503, QUARANTINED)
-        if experiment is None and not has_caught_up:
-            raise retry_later(503, BEHIND)
-        if experiment is None:
-            raise unknown_experiment()
+            raise retry_later(503, QUARANTINED, code="experiment_unreadable")
         return experiment
+
+    async def resolve_open(self, name: str) -> LiveExperiment:
+        """Return an experiment that can change; raise an error if it is archived."""
+        experiment = await self.resolve(name)
+        if isinstance(experiment, ArchivedExperiment):
+            what = f"the experiment {name!r} is archived, which is final: create another"
+            raise RequestError(409, what, code="archived_is_final")
+        return experiment
+
+    async def resolve_loaded(self, name: str) -> LiveExperiment:
+        """Return an experiment with its state; that of an archived one is loaded."""
+        experiment = await self.resolve(name)
+        return await self.archive.load(experiment) if isinstance(experiment, ArchivedExperiment) else experiment
+
+    def is_known_closed(self, experiment_id: int) -> bool:
+        """Tell whether an experiment is known to be archived or deleted, which is final."""
+        return experiment_id in self._closed or experiment_id in self.log_reader.closed
+
+    def is_known_deleted(self, experiment_id: int) -> bool:
+        """Tell whether an experiment is known to be deleted."""
+        return self._closed.get(experiment_id, False)
+
+    async def is_closed(self, experiment_id: int) -> bool:
+        """Tell whether an experiment is archived or deleted; its id is never used again."""
+        if self.is_known_closed(experiment_id):
+            return True
+        row, last = await self.call_store(lambda store: (store.find_experiment(experiment_id), store.read_last_id()))
+        is_closed = bool(row.status == ARCHIVED if row is not None else experiment_id <= last)
+        if is_closed:
+            if len(self._closed) >= MAX_CLOSED_IDS:
+                self._closed.clear()  # they are found again
+            self._closed[experiment_id] = row is None
+        return is_closed
 
     def is_quarantined(self, which: str | int) -> bool:
         """Tell whether an experiment, by its name or id, cannot be followed now."""
@@ -133,12 +185,12 @@ class ExperimentRegistry:
         return False
 
     def experiments(self) -> list[LiveExperiment]:
-        """Return all experiments, the oldest first."""
+        """Return all experiments that are not archived, the oldest first."""
         return sorted(self.log_reader.by_name.values(), key=lambda experiment: experiment.id)
 
     # Changes
 
-    async def create(self, config: ExperimentConfig) -> LiveExperiment:
+    async def create(self, config: ExperimentConfig, admin: AdminRequest | None = None) -> LiveExperiment:
         """Create an experiment; a policy that is new to this machine is compiled first."""
         loop, arms = asyncio.get_running_loop(), [_to_store(arm) for arm in config.arms]
         if not self.settings.simulation:
@@ -150,11 +202,13 @@ class ExperimentRegistry:
         default = 0 if config.default_arm is None else names.index(config.default_arm)
         hour = self.clock.hour()
         row = await self.call_store(
-            lambda store: store.create_experiment(config.name, stored.encode(), arms, default, hour)
+            lambda store: store.create_experiment(config.name, stored.encode(), arms, default, hour, admin)
         )
         return await self._wait_until_applied(row)
 
-    async def change(self, experiment: LiveExperiment, changes: dict[str, Any]) -> LiveExperiment:
+    async def change(
+        self, experiment: LiveExperiment, changes: dict[str, Any], admin: AdminRequest | None = None
+    ) -> Experiment:
         """Change the status or the configuration of an experiment."""
         hour, values = self.clock.hour(), dict(changes)
         times = {name: values.get(name, getattr(experiment.config, name)) for name in ("report_after", "expires_after")}
@@ -167,17 +221,39 @@ class ExperimentRegistry:
             steps.append(Change("config", hour, config=json.dumps(values), default_arm=default))
         if status is not None:
             steps.append(Change("status", hour, status=status))
-        return await self._apply_changes(experiment, *steps) if steps else experiment
+        if not steps:
+            return experiment
+        row = await self._store_changes(experiment, *steps, admin=admin)
+        return await (self._wait_until_closed(row) if row.status == ARCHIVED else self._wait_until_applied(row))
 
-    async def add_arm(self, experiment: LiveExperiment, arm: NewArm) -> LiveExperiment:
+    async def add_arm(
+        self, experiment: LiveExperiment, arm: NewArm, admin: AdminRequest | None = None
+    ) -> LiveExperiment:
         """Add an arm, which is explored from now on."""
         if arm.name in experiment.arms.index:
-            raise Conflict(f"the name {arm.name!r} is or was used by another arm: give a new name")
+            what = f"the name {arm.name!r} is or was used by another arm: give a new name"
+            raise Conflict(what, "name_taken")
         stored = _to_store(arm)
         change = Change("arm", self.clock.hour(), name=stored.name, payload=stored.payload)
-        return await self._apply_changes(experiment, change)
+        return await self._wait_until_applied(await self._store_changes(experiment, change, admin=admin))
 
-    async def retire(self, experiment: LiveExperiment, name: str) -> LiveExperiment:
+    async def set_payload(
+        self, experiment: LiveExperiment, name: str, payload: Any, admin: AdminRequest | None = None
+    ) -> LiveExperiment:
+        """Replace the payload of an arm, which devices receive from now on."""
+        text = msgspec.json.encode(payload).decode()
+        change = Change("payload", self.clock.hour(), place=experiment.arms.find_open(name), payload=text)
+        return await self._wait_until_applied(await self._store_changes(experiment, change, admin=admin))
+
+    async def delete(self, experiment: Experiment, admin: AdminRequest | None = None) -> None:
+        """Delete an archived experiment; its rows go in the background, and its name is free."""
+        minute = self.clock.minute()
+        await self.call_store(lambda store: store.delete_experiment(experiment.id, minute, admin))
+        self._closed[experiment.id] = True
+        if isinstance(experiment, ArchivedExperiment):
+            self.archive.drop(experiment)
+
+    async def retire(self, experiment: LiveExperiment, name: str, admin: AdminRequest | None = None) -> LiveExperiment:
         """Retire an arm, which is never shown again."""
         arm = experiment.arms.find_open(name)
         if len(experiment.arms.open) == 1:
@@ -185,13 +261,24 @@ class ExperimentRegistry:
         if arm == experiment.row.default_arm:
             others = [experiment.arms.names[each] for each in experiment.arms.open if each != arm]
             raise UserError(f"{name!r} is the default arm: make another the default first, such as {others[0]!r}")
-        return await self._apply_changes(experiment, Change("retire", self.clock.hour(), place=arm))
+        change = Change("retire", self.clock.hour(), place=arm)
+        return await self._wait_until_applied(await self._store_changes(experiment, change, admin=admin))
 
-    async def _apply_changes(self, experiment: LiveExperiment, *changes: Change) -> LiveExperiment:
+    async def _store_changes(
+        self, experiment: LiveExperiment, *changes: Change, admin: AdminRequest | None
+    ) -> ExperimentRow:
         check = check_changed if any(change.kind in ("arm", "config") for change in changes) else None
-        return await self._wait_until_applied(
-            await self.call_store(lambda store: store.change(experiment.id, changes, check))
-        )
+        row: ExperimentRow = await self.call_store(lambda store: store.change(experiment.id, changes, check, admin))
+        return row
+
+    async def _wait_until_closed(self, row: ExperimentRow) -> Experiment:
+        """Wait until this process does not follow an experiment any more that was just archived."""
+        self.log_reader.wake()
+        for _ in range(int(APPLY_TIMEOUT_S / PAUSE_S)):
+            if row.id in self.log_reader.closed:
+                return await self.resolve(row.name)
+            await asyncio.sleep(PAUSE_S)
+        raise StoreUnavailable(NOT_APPLIED)
 
     async def _wait_until_applied(self, row: ExperimentRow) -> LiveExperiment:
         """Wait until this process has applied a change that was just written."""
@@ -203,7 +290,7 @@ class ExperimentRegistry:
             if self.is_quarantined(row.id):
                 break
             await asyncio.sleep(PAUSE_S)
-        raise StoreUnavailable("the change is stored, but not readable yet: get the experiment again in a moment")
+        raise StoreUnavailable(NOT_APPLIED)
 
     # Reports and visitors
 
@@ -231,9 +318,11 @@ class ExperimentRegistry:
         }
         return [name for name, is_raised in signs.items() if is_raised]
 
-    async def view(self, experiment: LiveExperiment) -> dict[str, Any]:
+    async def view(self, experiment: Experiment) -> dict[str, Any]:
         """Return the state of an experiment and the outcomes of its decisions; another thread computes it."""
         # In this order, or a decision in between would look as if its report were missing.
+        if isinstance(experiment, ArchivedExperiment):
+            experiment = await self.archive.load(experiment)
         known, refused = await self.call_store(
             lambda store: (store.sum_issued(experiment.id), store.sum_refused(experiment.id))
         )
@@ -243,10 +332,10 @@ class ExperimentRegistry:
         return {**state, **balance, "refused": refused, "poisoning": self.find_poisoning(experiment)}
 
     async def outcomes(self) -> dict[str, dict[str, int]]:
-        """Return the outcomes of the decisions of every experiment, by its name."""
+        """Return the outcomes of the decisions of every experiment that is not archived, by its name."""
         experiments = self.experiments()
-        totals = await self.call_store(lambda store: [store.sum_issued(each.id) for each in experiments])
-        issued = [_add_unflushed(*each) for each in zip(experiments, totals, strict=True)]
+        totals = await self.call_store(lambda store: store.sum_all_issued())
+        issued = [_add_unflushed(experiment, totals.get(experiment.id, {})) for experiment in experiments]
         answered = await asyncio.get_running_loop().run_in_executor(
             None, lambda: [each.count_answered() for each in experiments]
         )

@@ -19,7 +19,7 @@ class ReportStatus(NamedTuple):
 REPORT_STATUSES = {
     "accepted": ReportStatus(200),
     "duplicate": ReportStatus(200),
-    "late": ReportStatus(410, "the token has expired, or its experiment is archived: drop the report"),
+    "late": ReportStatus(410, "the token has expired, or its experiment is archived or deleted: drop the report"),
     "forged": ReportStatus(400, "the token was not signed by this service: drop the report"),
     "foreign": ReportStatus(403, "the token belongs to another experiment: drop the report"),
     "invalid": ReportStatus(  # with the same bit: another draw would cost privacy

@@ -21,6 +21,7 @@ import msgspec
 
 from maskedbandits._util.cached_property import lockfree_cached_property
 from maskedbandits.errors import UserError
+from maskedbandits.service.archive import ArchivedExperiment
 from maskedbandits.service.arm_selection import WHOLE
 from maskedbandits.service.group_experiment import GroupExperiment
 from maskedbandits.service.http import RequestError, Response
@@ -36,6 +37,7 @@ from maskedbandits.service.schemas import (
     QuestionsAnswer,
 )
 from maskedbandits.service.secret import Secrets, seal, unseal
+from maskedbandits.service.storage.models import ARCHIVED
 from maskedbandits.service.tokens import FLAG_SHOWN, ForgedToken, Token, draw_id
 
 if TYPE_CHECKING:
@@ -51,6 +53,7 @@ DECIDED_BY_BACKEND = f"only servers may ask for decisions of this experiment (de
 MIN_WINDOW_S = 1  # that a device needs from report_at to the expiry of its token: with less it does not participate
 MAX_REPLY_BYTES = 1 << 24  # of payloads in one reply, and with groups of names
 ISSUED_SECOND = struct.Struct(">I")  # before a visitor's token
+ENDED = "the experiment is archived: it makes no more decisions"
 ONE_DECISION = DecisionRequest()
 
 Reply = DecisionAnswer | QuestionAnswer
@@ -103,7 +106,10 @@ class DecisionRoutes:
         if experiment is not None:
             self._check_size(experiment, n)
         else:
-            experiment = await self.registry.resolve(name)
+            found = await self.registry.resolve(name)
+            if isinstance(found, ArchivedExperiment):
+                raise RequestError(410, ENDED, code="archived")
+            experiment = found
         if "backend" not in roles:
             _check_device(experiment, n)
         eligible = request.eligible_arms
@@ -131,7 +137,8 @@ class DecisionRoutes:
         """Refuse more decisions than fit in one reply."""
         most = self._get_replies(experiment).max_decisions
         if most < MAX_DECISIONS and (n or 1) > most:
-            raise RequestError(400, f"n = {n or 1}: with payloads this long, at most {most} decisions fit in one reply")
+            what = f"n = {n or 1}: with payloads this long, at most {most} decisions fit in one reply"
+            raise RequestError(400, what, code="reply_too_long")
 
     async def _decide_many(self, experiment: LiveExperiment, n: int, among: tuple[int, ...] | None) -> list[Reply]:
         replies: list[Reply] = []
@@ -206,8 +213,8 @@ class DecisionRoutes:
 
     def _reply_while_paused(self, experiment: LiveExperiment, among: Sequence[int] | None) -> Reply:
         """Reply with the default arm, or the first eligible one; no report is accepted."""
-        if experiment.status == "archived":
-            raise RequestError(410, "the experiment is archived: it makes no more decisions")
+        if experiment.status == ARCHIVED:
+            raise RequestError(410, ENDED, code="archived")
         arm = experiment.row.default_arm
         if among is not None and arm not in among:
             arm = among[0]
@@ -285,7 +292,8 @@ class DecisionRoutes:
 def _check_device(experiment: LiveExperiment, n: int | None) -> None:
     """Refuse what a key in a page may not ask for, because its holder could vote as often as wanted."""
     if experiment.config.decide_with == "backend":
-        raise RequestError(403, DECIDED_BY_BACKEND)
+        raise RequestError(403, DECIDED_BY_BACKEND, code="backend_required")
     if n is not None and n > MAX_DEVICE_DECISIONS:
         most = f"at most {MAX_DEVICE_DECISIONS} decisions in one request"
-        raise RequestError(403, f"n = {n}: a key with the role device may ask for {most}: {USE_BACKEND}")
+        what = f"n = {n}: a key with the role device may ask for {most}: {USE_BACKEND}"
+        raise RequestError(403, what, code="backend_required")

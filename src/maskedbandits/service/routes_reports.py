@@ -12,7 +12,7 @@ from msgspec import UNSET
 
 from maskedbandits.errors import UserError
 from maskedbandits.service.group_experiment import GroupExperiment
-from maskedbandits.service.http import Response, retry_later
+from maskedbandits.service.http import RequestError, Response, retry_later
 from maskedbandits.service.pending import round_expiry
 from maskedbandits.service.report_status import REPORT_STATUSES
 from maskedbandits.service.schemas import (
@@ -26,7 +26,8 @@ from maskedbandits.service.schemas import (
 from maskedbandits.service.secret import Secrets, hash_decision_id
 from maskedbandits.service.server import logging
 from maskedbandits.service.source_limits import PendingSource, Source, SourceLimiter, settle_all
-from maskedbandits.service.storage.models import DUPLICATE, NewReport
+from maskedbandits.service.storage import StoreUnavailable
+from maskedbandits.service.storage.models import ARCHIVED, DUPLICATE, NewReport
 from maskedbandits.service.tokens import FLAG_SHOWN, ForgedToken, Token, UnknownKey
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from maskedbandits.service.experiment import LiveExperiment
     from maskedbandits.service.http import Request
     from maskedbandits.service.rate_limits import TokenBuckets
-    from maskedbandits.service.registry import ExperimentRegistry
+    from maskedbandits.service.registry import Experiment, ExperimentRegistry
     from maskedbandits.service.server.metrics import Metrics
 
 NO_REPORT = "a report needs a token and a bit (with groups, an answer): send both, or a list as reports"
@@ -44,11 +45,20 @@ REPLIES = {  # encoded once
     name: msgspec.Raw(msgspec.json.encode(ReportAnswer(name, status.error or UNSET)))
     for name, status in REPORT_STATUSES.items()
 }
-RESPONSES = {name: Response(status.code, bytes(REPLIES[name])) for name, status in REPORT_STATUSES.items()}
+RESPONSES = {  # to a single report
+    name: RequestError(status.code, status.error, code=name).to_response()
+    if status.error
+    else Response(status.code, bytes(REPLIES[name]))
+    for name, status in REPORT_STATUSES.items()
+}
 
 
 class UnknownExperiment(Exception):  # noqa: N818 -- it may be known in a moment
-    """A valid token of an experiment that this process does not know yet."""
+    """A valid token of an experiment that this process does not know yet, or of an unknown arm of it."""
+
+    def __init__(self, experiment_id: int) -> None:
+        super().__init__(experiment_id)
+        self.experiment_id = experiment_id
 
 
 class Rejection(NamedTuple):
@@ -69,7 +79,7 @@ class Refresh:
     def defer(self, experiment_id: int) -> Rejection:
         """Return that a report is to be sent again, once the logs were read."""
         if self.has_caught_up is None:
-            raise UnknownExperiment
+            raise UnknownExperiment(experiment_id)
         return Rejection("later", experiment_id, 1.0)
 
 
@@ -108,7 +118,7 @@ class ReportRoutes:
             one = ReportRequest(content.token, content.bit, content.epsilon, content.answer)
             ((status, seconds),) = await self._process([one], only, request)
             if not REPORT_STATUSES[status].is_final:
-                raise retry_later(REPORT_STATUSES[status].code, REPORT_STATUSES[status].error, seconds)
+                raise retry_later(REPORT_STATUSES[status].code, REPORT_STATUSES[status].error, seconds, status)
             return RESPONSES[status]
         if any(each is not None for each in (content.token, content.bit, content.epsilon, content.answer)):
             raise UserError("send one report or a list of reports, not both")
@@ -118,7 +128,7 @@ class ReportRoutes:
         return Response(200, msgspec.json.encode(ReportsAnswer(replies)))
 
     async def _process(
-        self, reports: Sequence[ReportRequest], only: LiveExperiment | None, request: Request
+        self, reports: Sequence[ReportRequest], only: Experiment | None, request: Request
     ) -> list[tuple[str, float]]:
         """Return the status of each report, and the seconds until a retry, once all accepted ones are durable."""
         opened = await self._open_all(reports, only, request)
@@ -164,7 +174,7 @@ class ReportRoutes:
         return answers
 
     async def _open_all(
-        self, reports: Sequence[ReportRequest], only: LiveExperiment | None, request: Request
+        self, reports: Sequence[ReportRequest], only: Experiment | None, request: Request
     ) -> list[OpenedReport | Rejection]:
         """Open reports. Keys and logs are read again before a report is refused, since both may be new."""
         refresh = Refresh()
@@ -174,10 +184,18 @@ class ReportRoutes:
             except UnknownKey:
                 await self._renew_keys()
                 refresh.has_keys = True
-            except UnknownExperiment:
-                refresh.has_caught_up = await self.registry.catch_up()
+            except UnknownExperiment as unknown:
+                if not await self._is_closed(unknown.experiment_id):
+                    refresh.has_caught_up = await self.registry.catch_up()
 
-    def _open(self, report: ReportRequest, only: LiveExperiment | None, refresh: Refresh) -> OpenedReport | Rejection:
+    async def _is_closed(self, experiment_id: int) -> bool:
+        """Tell whether an experiment is archived or deleted; no, if the store cannot be asked."""
+        try:
+            return await self.registry.is_closed(experiment_id)
+        except StoreUnavailable:
+            return False
+
+    def _open(self, report: ReportRequest, only: Experiment | None, refresh: Refresh) -> OpenedReport | Rejection:
         """Return a report with its token and experiment, or the rejection."""
         expected = 0 if only is None else only.id
         if report is WITHOUT_TOKEN:
@@ -195,6 +213,8 @@ class ReportRoutes:
         experiment = self.registry.get_by_id(token.experiment)
         if experiment is None and self.registry.is_quarantined(token.experiment):
             return Rejection("later", token.experiment, QUARANTINE_RETRY_S)
+        if experiment is None and self.registry.is_known_closed(token.experiment):
+            return self._refuse_closed(token.experiment, only)
         if experiment is None and not refresh.has_caught_up:
             return refresh.defer(token.experiment)
         if experiment is None or (only is not None and only.id != experiment.id):
@@ -207,14 +227,22 @@ class ReportRoutes:
         """Reject a report to an experiment that does not exist for the key of the caller."""
         if isinstance(opened, OpenedReport) and not request.may_reach(opened.experiment.name):
             return Rejection("foreign", 0)
+        if isinstance(opened, Rejection) and opened.status == "late" and request.experiments is not None:
+            return Rejection("foreign", 0)  # the name of an archived experiment is not known here
         return opened
+
+    def _refuse_closed(self, experiment_id: int, only: Experiment | None) -> Rejection:
+        """Return the rejection of a report to an experiment that takes none any more."""
+        if only is not None and only.id != experiment_id:
+            return Rejection("foreign", only.id)
+        return Rejection("late", 0 if self.registry.is_known_deleted(experiment_id) else experiment_id)
 
     def _judge(self, opened: OpenedReport, request: Request, entered: list[PendingSource]) -> NewReport | Rejection:
         """Return the row of an acceptable report, or the rejection; each is charged to its token once."""
         report, token, experiment = opened
         if self._token_limits.rate and (seconds := self._token_limits.wait(token.id, time.monotonic())):
             return Rejection("limited", experiment.id, seconds)
-        if token.expires <= experiment.clock.now() or experiment.status == "archived":
+        if token.expires <= experiment.clock.now() or experiment.status == ARCHIVED:
             return Rejection("late", experiment.id)
         epsilon = _find_epsilon(report, token)
         if epsilon is None or not _is_valid(report, token, experiment):

@@ -17,12 +17,15 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType, inspect
 
 from maskedbandits.errors import UserError, WrongValueError, check_int, check_line, check_number, suggest_nearest
 from maskedbandits.privacy.exact import MAX_EPSILON
+from maskedbandits.service.problems import PROBLEMS
 from maskedbandits.service.report_status import REPORT_STATUSES
 
 if TYPE_CHECKING:
     ReportStatusName = str
+    ProblemCode = str
 else:
     ReportStatusName = Literal[tuple(REPORT_STATUSES)]
+    ProblemCode = Literal[tuple(PROBLEMS)]
 
 MILLION = 1_000_000
 MAX_ARMS = 1 << 16  # a token has two bytes for an arm
@@ -32,6 +35,7 @@ MAX_GROUPS = 256
 MAX_NAME_LENGTH = 200  # of an arm or a group
 MAX_VISITOR_LENGTH = 500
 DAY_S = 86_400
+CREATED = "The hour of its creation, in ISO 8601. The store keeps no finer time."
 SLUG = r"^[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?$(?!\n)"  # to Python, $ is also before a newline; \Z is not JSON schema's
 
 Slug = Annotated[
@@ -63,6 +67,12 @@ class NewArm(Struct, forbid_unknown_fields=True, frozen=True):
 
     name: Annotated[ArmName, Meta(description="Its name, which is never used again in the experiment.")]
     payload: Annotated[Any, Meta(description="Any JSON. Devices receive it with the arm.")] = None
+
+
+class ArmChange(Struct, forbid_unknown_fields=True, frozen=True):
+    """A change of an arm."""
+
+    payload: Annotated[Any, Meta(description="Any JSON, which replaces the payload.")]
 
 
 class SourceLimit(Struct, forbid_unknown_fields=True, frozen=True, omit_defaults=True):
@@ -302,30 +312,12 @@ class ExperimentAnswer(Struct):
     config_version: Annotated[int, Meta(description="Counts the changes of the configuration.")]
     seq: Annotated[int, Meta(description="The last event of its log.")]
     created_hour: Annotated[int, Meta(description="Hours since 1970 at its creation.")]
+    created: Annotated[str, Meta(description=CREATED)]
     arms: Annotated[list[ArmAnswer], Meta(description="All arms, in their places.")]
     groups: Annotated[list[str] | None, Meta(description="Names of the groups; null if there are none.")] = None
     shares: Annotated[list[float] | None, Meta(description="Shares as given; null if they were not.")] = None
     source_limit: Annotated[SourceLimit | None, Meta(description="The limit; null if there is none.")] = None
     decide_with: Annotated[DecideWith, Meta(description="Role that asks for decisions.")] = "device"
-
-
-class Summary(Struct):
-    """An experiment in the list of experiments."""
-
-    name: Annotated[str, Meta(description="Its name.")]
-    status: Annotated[Status, Meta(description="Only a running experiment learns.")]
-    policy: Annotated[str, Meta(description="The policy that learns.")]
-    epsilon: Annotated[float, Meta(description="The epsilon of one report.")]
-    arms: Annotated[int, Meta(description="Open arms.")]
-    seq: Annotated[int, Meta(description="The last event of its log.")]
-    config_version: Annotated[int, Meta(description="Counts the changes of the configuration.")]
-    created_hour: Annotated[int, Meta(description="Hours since 1970 at its creation.")]
-
-
-class ExperimentsAnswer(Struct):
-    """All experiments, including archived ones."""
-
-    experiments: Annotated[list[Summary], Meta(description="One entry for each experiment.")]
 
 
 class StateAnswer(Struct):
@@ -392,10 +384,22 @@ class GroupsStateAnswer(Struct):
     ]
 
 
-class Complaint(Struct):
-    """An error, in one line."""
+class ProblemAnswer(Struct):
+    """An error (RFC 9457), with the media type `application/problem+json`."""
 
-    error: Annotated[str, Meta(description="What is wrong, and what to do.")]
+    type: Annotated[str, Meta(description="A path of the service that describes the code.")]
+    title: Annotated[str, Meta(description="What the code means.")]
+    status: Annotated[int, Meta(description="The HTTP status.")]
+    detail: Annotated[str, Meta(description="What is wrong here, and what to do, in one line.")]
+    code: Annotated[ProblemCode, Meta(description="The kind of error, for programs. It never changes.")]
+
+
+class ProblemDescription(Struct):
+    """A kind of error."""
+
+    code: Annotated[str, Meta(description="The code of such errors.")]
+    status: Annotated[int, Meta(description="The HTTP status of such errors.")]
+    title: Annotated[str, Meta(description="What the code means.")]
 
 
 INVALID_BIT = -1  # in place of a malformed value

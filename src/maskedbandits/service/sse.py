@@ -53,7 +53,7 @@ class Streams:
     def refuse_if_full(self) -> None:
         """Raise an error if there are too many streams."""
         if self.open >= self.max_streams or self._ending.is_set():
-            raise retry_later(503, FULL, 5.0)
+            raise retry_later(503, FULL, 5.0, "too_many_streams")
 
     def end(self) -> None:
         """End all streams now."""

@@ -67,7 +67,7 @@ def serve_from(request: Request, folder: Path) -> Response:
     """Return the file of a folder that the path of a request names."""
     files, name = list_files(folder), request.params["file"]
     if name not in files:
-        raise RequestError(404, "no such file: the page is at GET /dashboard")
+        raise RequestError(404, "no such file: the page is at GET /dashboard", code="unknown_path")
     return serve_file(request, files[name])
 
 

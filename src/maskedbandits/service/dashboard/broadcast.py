@@ -2,9 +2,10 @@
 
 The numbers are those of ``GET .../state``: from the state of this process, computed in another thread than decisions,
 and two counts from the store. The store is asked once a second at most, however many pages are open, and nothing is
-locked. Experiments without viewers are refreshed every ten seconds, so a page that opens sees some history. Refreshing
-takes a tenth of this process's time at most, so experiments with very many arms are refreshed less often. Each process
-does this for itself. All of them read the same log, so a page may reach any of them.
+locked. Experiments without viewers are refreshed every ten seconds while there are at most ten, and in turn if there
+are more, so a page that opens sees some history. Refreshing takes a tenth of this process's time at most, so
+experiments with very many arms are refreshed less often. Each process does this for itself. All of them read the same
+log, so a page may reach any of them.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ from typing import TYPE_CHECKING, Any
 from maskedbandits.service.dashboard.alerts import MIN_LATEST
 from maskedbandits.service.dashboard.history import History, Point, to_columns
 from maskedbandits.service.dashboard.view import MAX_ARMS, build_group_view, build_rows, build_view, sum_arms
-from maskedbandits.service.routes_admin import summarize_experiment
 from maskedbandits.service.server import logging
 from maskedbandits.service.sse import STILL_HERE, format_event
 from maskedbandits.service.storage import StoreUnavailable
+from maskedbandits.service.storage.models import ARCHIVED
 
 if TYPE_CHECKING:
     from maskedbandits.service.experiment import LiveExperiment
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 ALL = 0  # instead of an experiment's id: the list of all experiments
 INTERVAL_S, IDLE_INTERVAL_S = 1.0, 10.0  # between two refreshes, with and without viewers
-MAX_IDLE_REFRESHES = 10  # of experiments without viewers in one round
+MAX_IDLE_REFRESHES = 1  # of experiments without viewers in one round, so that a thousand cost no more than ten
 MAX_IDLE_EXPERIMENTS, MAX_IDLE_ARMS = 100, 1000  # experiments refreshed without viewers, the newest; arms of each
 REST_RATIO = 9.0  # seconds of rest for each second of work
 KEEPALIVE_S = 15.0
@@ -151,7 +152,7 @@ class Broadcaster:
         """Return the experiments to refresh now: those with viewers, and some others that have waited long."""
         lives = self.registry.experiments()
         viewed = [live for live in lives if self._viewers[live.id]]
-        others = [live for live in lives if live.status != "archived" and _count_arms(live) <= MAX_IDLE_ARMS]
+        others = [live for live in lives if _count_arms(live) <= MAX_IDLE_ARMS]
         now = time.monotonic()
         waiting = [
             live
@@ -165,7 +166,7 @@ class Broadcaster:
 
     def _drop_feeds(self) -> None:
         """Drop the feeds of experiments that are not refreshed any more."""
-        running = [live.id for live in self.registry.experiments() if live.status != "archived"]
+        running = [live.id for live in self.registry.experiments()]
         recent = set(running[-MAX_IDLE_EXPERIMENTS:])
         for number in [number for number in self.feeds if number not in recent and not self._viewers[number]]:
             del self.feeds[number]
@@ -188,7 +189,7 @@ class Broadcaster:
 
     def get_trouble(self, number: int | None = None) -> str:
         """Return the reason why numbers are not current, if any."""
-        if number is not None and self.registry.get_by_id(number) is None:
+        if number is not None and self.registry.is_quarantined(number):
             return QUARANTINE_MESSAGE
         return STORE_MESSAGE if self.is_store_unavailable or not self.registry.is_ready else ""
 
@@ -203,10 +204,14 @@ class Broadcaster:
     def _build_list(self) -> list[dict[str, Any]]:
         rows = []
         for live in self.registry.experiments():
-            about, feed = summarize_experiment(live), self.feeds.get(live.id)
+            feed = self.feeds.get(live.id)
             rows.append(
                 {
-                    **{name: getattr(about, name) for name in ("name", "status", "policy", "epsilon", "arms")},
+                    "name": live.name,
+                    "status": live.status,
+                    "policy": live.config.policy,
+                    "epsilon": live.config.epsilon,
+                    "arms": len(live.arms.open),
                     "reports": int(live.state.reported.sum()),
                     "alarms": live.state.any_policy.alarms,
                     "concerns": [] if feed is None else feed.alerts,
@@ -221,7 +226,7 @@ class Broadcaster:
     async def stream_list(
         self, roles: Callable[[], frozenset[str]], names: frozenset[str] | None = None
     ) -> AsyncGenerator[bytes, None]:
-        """Yield the list of these experiments, or all, now and after each change, while the roles allow it."""
+        """Yield these experiments, or all but archived ones, now and after each change, while the roles allow it."""
         sent = b""
 
         def news() -> Iterator[bytes]:
@@ -255,7 +260,12 @@ class Broadcaster:
         with self._count_viewer(live.id):
             feed = await self.refresh(live)
             yield await feed.build_history_event()
-            async for piece in self._stream_rounds(news, roles):
+            was_open = live.status != ARCHIVED
+
+            def has_ended() -> bool:  # then the page asks again, and gets the final state
+                return was_open and self.registry.is_known_closed(live.id)
+
+            async for piece in self._stream_rounds(news, roles, has_ended):
                 yield piece
 
     @contextlib.contextmanager
@@ -267,7 +277,10 @@ class Broadcaster:
             self._viewers[number] -= 1
 
     async def _stream_rounds(
-        self, news: Callable[[], Iterator[bytes]], roles: Callable[[], frozenset[str]]
+        self,
+        news: Callable[[], Iterator[bytes]],
+        roles: Callable[[], frozenset[str]],
+        has_ended: Callable[[], bool] = lambda: False,
     ) -> AsyncGenerator[bytes, None]:
         """Yield the news of each round, and a keepalive after a long silence, for a limited time.
 
@@ -275,7 +288,7 @@ class Broadcaster:
         """
         spoke = start = time.monotonic()
         announced: frozenset[str] = frozenset()
-        while "read" in (now := roles()) and time.monotonic() - start < MAX_STREAM_S:
+        while "read" in (now := roles()) and time.monotonic() - start < MAX_STREAM_S and not has_ended():
             pieces = b"" if now == announced else format_event("you", {"may": sorted(now)})
             pieces, announced = pieces + b"".join(news()), now
             if pieces or time.monotonic() - spoke >= KEEPALIVE_S:

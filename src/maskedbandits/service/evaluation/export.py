@@ -2,7 +2,7 @@
 
 seq          number of the event in its experiment, from 1 on
 hour         time of the event, in whole hours since 1970 (UTC)
-kind         report, create, arm, retire, config or status
+kind         report, create, arm, payload, retire, config or status
 arm          index of the arm
 name         name of the arm
 bit          the masked report

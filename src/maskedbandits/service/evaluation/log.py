@@ -245,7 +245,7 @@ class _LogReader:
                 _CHANGES[event.kind](self, event, json.loads(event.detail or ""))
             except DAMAGE:
                 raise build_damage_error(self.name, f"event {event.seq} lacks its change") from None
-        elif event.kind != "status":
+        elif event.kind not in ("status", "payload"):  # which change neither arms nor shares
             raise build_damage_error(self.name, f"event {event.seq} is of kind {event.kind!r}, which is unknown")
 
     def _refuse_groups(self, detail: str) -> None:

@@ -78,7 +78,7 @@ class HttpProtocol(HttpToolsProtocol):
         super().on_message_complete()
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse invalid HTTP with a line of JSON, unless a response is already under way."""
+        """Refuse invalid HTTP with a problem document, unless a response is already under way."""
         if self._is_idle() or not self.cycle.response_started:
             self._send_error(400, NO_HTTP)
         self.transport.close()

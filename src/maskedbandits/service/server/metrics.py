@@ -41,7 +41,10 @@ METRICS = {
 }
 ROUTES = ("decisions", "reports", "experiments", "state", "health", "metrics", "openapi", "live", "static", "other")
 CLIENT_GONE = 499
-STATUSES = (200, 201, 204, 304, 307, 400, 401, 403, 404, 405, 408, 409, 410, 413, 429, CLIENT_GONE, 500, 503)
+STATUSES = (
+    *(200, 201, 202, 204, 304, 307, 400, 401, 403, 404, 405, 408, 409, 410, 412, 413, 422, 429),
+    *(CLIENT_GONE, 500, 503),
+)
 OUTCOMES = ("issued", "reported", "pending", "missing")  # of decisions
 BUCKET_LIMITS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 COUNTERS = [*((route, status) for route in ROUTES for status in STATUSES), *REPORT_STATUSES, "decisions"]

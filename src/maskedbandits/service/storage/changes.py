@@ -53,7 +53,7 @@ def create_experiment(tx: Transaction, row: ExperimentRow, arms: Sequence[NewArm
 def apply_change(tx: Transaction, row: ExperimentRow, arms: Sequence[ArmRow], change: Change) -> ExperimentRow:
     """Change an experiment whose row is locked."""
     if row.status == "archived":  # devices have dropped their reports
-        raise Conflict(f"the experiment {row.name!r} is archived, which is final: create another")
+        raise Conflict(f"the experiment {row.name!r} is archived, which is final: create another", "archived_is_final")
     if change.kind not in KINDS:
         raise UserError(f"change {change.kind!r}{suggest_nearest(change.kind, KINDS)}")
     return append_event(tx, row, change.kind, change.hour, KINDS[change.kind](tx, row, arms, change))
@@ -74,7 +74,8 @@ def append_event(tx: Transaction, row: ExperimentRow, kind: str, hour: int, even
 
 def _add_arm(tx: Transaction, row: ExperimentRow, arms: Sequence[ArmRow], change: Change) -> Detail:
     if any(arm.name == change.name for arm in arms):
-        raise Conflict(f"the name {change.name!r} is or was used by another arm of {row.name!r}: give a new name")
+        what = f"the name {change.name!r} is or was used by another arm of {row.name!r}: give a new name"
+        raise Conflict(what, "name_taken")
     _insert_arm(tx, row.id, len(arms), change.name, change.payload)
     return len(arms), _join_members(name=_to_json(change.name), payload=change.payload)
 
@@ -85,6 +86,13 @@ def _retire_arm(tx: Transaction, row: ExperimentRow, arms: Sequence[ArmRow], cha
         raise UserError(f"{arm.name!r} is the default arm of {row.name!r}: make another the default first")
     tx.execute(f"UPDATE arm SET status = '{RETIRED}' WHERE experiment = ? AND place = ?", (row.id, arm.place))  # noqa: S608 - our own word
     return arm.place, _join_members(name=_to_json(arm.name))
+
+
+def _set_payload(tx: Transaction, row: ExperimentRow, arms: Sequence[ArmRow], change: Change) -> Detail:
+    arm = _find_open_arm(row, arms, change.place)
+    payload = check_json("payload", change.payload)
+    tx.execute("UPDATE arm SET payload = ? WHERE experiment = ? AND place = ?", (payload, row.id, arm.place))
+    return arm.place, _join_members(name=_to_json(arm.name), payload=payload)
 
 
 def _configure(tx: Transaction, row: ExperimentRow, arms: Sequence[ArmRow], change: Change) -> Detail:
@@ -112,6 +120,7 @@ def _set_status(tx: Transaction, row: ExperimentRow, arms: Sequence[ArmRow], cha
 KINDS: dict[str, Callable[[Transaction, ExperimentRow, Sequence[ArmRow], Change], Detail]] = {
     "arm": _add_arm,
     "retire": _retire_arm,
+    "payload": _set_payload,
     "config": _configure,
     "status": _set_status,
 }

@@ -19,7 +19,8 @@ MINUTES_PER_DAY = 24 * 60
 MAX_NAME_BYTES = 500  # indexes of PostgreSQL take no long texts
 # Tokens hold seconds in four bytes and live for at most 30 days.
 MAX_MINUTE = (1 << 32) // 60 - 30 * MINUTES_PER_DAY
-STATUSES = ("running", "paused", "archived")
+ARCHIVED = "archived"  # for good: the log takes no more events
+STATUSES = ("running", "paused", ARCHIVED)
 OPEN, RETIRED = "open", "retired"
 
 
@@ -64,7 +65,10 @@ class ExperimentRow(NamedTuple):
 
 
 class StoreStatus(NamedTuple):
-    """The last sequence number of each log, the last forgotten minute, and the time of the store's clock."""
+    """The last number of each log that can grow, their last forgotten minute, and the time of the store's clock.
+
+    Logs of archived experiments do not grow.
+    """
 
     heads: dict[int, int]
     forgotten: int
@@ -81,7 +85,10 @@ class ArmRow(NamedTuple):
 
 
 class EventRow(NamedTuple):
-    """An event of the log: "report", or "create", "arm", "retire", "config" or "status" with a detail in JSON."""
+    """An event of the log: a "report", or a change with a detail in JSON.
+
+    Changes are "create", "arm", "payload", "retire", "config" and "status".
+    """
 
     seq: int
     kind: str
@@ -90,7 +97,7 @@ class EventRow(NamedTuple):
     epsilon: int | None
     probability: int | None
     flags: int | None
-    expires: int | None  # None once it is forgotten
+    expires: int | None  # None once the id of the report is forgotten
     hour: int
     detail: str | None
     config: int | None = None
@@ -133,8 +140,9 @@ class Visit(NamedTuple):
 
 @dataclass(frozen=True)
 class Change:
-    """A change of an experiment: "arm" (name, payload), "retire" (place), "config" (and default_arm) or "status".
+    """A change of an experiment.
 
+    It is "arm" (name, payload), "payload" (place, payload), "retire" (place), "config" (and default_arm) or "status".
     ``config`` holds the members that change. They are merged into the stored configuration.
     """
 

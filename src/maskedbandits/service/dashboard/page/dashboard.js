@@ -1,5 +1,5 @@
 // The dashboard: asks for a key if needed, and shows all experiments or one of them.
-import { follow, key, page } from "./requests.js";
+import { follow, key, page, send } from "./requests.js";
 import { Table, element, head, once, say, whole } from "./elements.js";
 import { Page } from "./experiment.js";
 
@@ -39,26 +39,70 @@ enter.addEventListener("submit", (event) => {
 });
 forget.addEventListener("click", () => { key.forget(); route(); });
 
-// All experiments
+// All experiments: those that are not archived from the stream, archived ones from pages of the list
 
 const WORDS = { suspect: "suspect reports", unmasked: "reports without mask", surge: "a surge of reports",
   held_back: "reports held back", silent: "no reports come", stuck: "a stuck policy", aside: "not followed" };
 const concerns = (one) => [...new Set(one.concerns.map(({ kind }) => WORDS[kind]))].join(", ") || "nothing";
 
 const HEADS = ["Experiment", "Status", "To look into", "Reports", "Arms", "Changes", "ε"];
+const ARCHIVED_HEADS = ["Experiment", "Policy", "Events", "Arms", "Created", "ε"];
+const PAGE = 50; // archived experiments at once
 
 function list() {
   const table = new Table("Experiments"), none = element("p"), trouble = element("p", { class: "said", role: "status" });
+  const search = element("input", { type: "search", maxlength: "64", placeholder: "Search by name", "aria-label": "Search by name" });
+  const archive = archived(search);
+  let all = null;
   table.box.classList.add("experiments");
   table.box.hidden = true;
-  main.replaceChildren(head("Experiments"), trouble, none, table.box);
+  const show = () => {
+    if (all === null) return;
+    const found = all.filter(({ name }) => name.includes(search.value.trim().toLowerCase()));
+    say(none, found.length ? "" : all.length ? "No name contains this text." : "No experiments yet. Create one with POST /v1/experiments.");
+    none.hidden = !(table.box.hidden = !found.length);
+    table.show(HEADS, found.map(({ name }) => name), (cells, place) => line(found[place], cells));
+  };
+  search.addEventListener("input", () => { show(); archive.reload(); });
+  main.replaceChildren(head("Experiments"), search, trouble, none, table.box, archive.box);
   follow("v1/live", (event, told) => {
     if (event !== "experiments") return;
     say(trouble, told.trouble);
-    say(none, told.experiments.length ? "" : "No experiments yet. Create one with POST /v1/experiments.");
-    none.hidden = !(table.box.hidden = !told.experiments.length);
-    table.show(HEADS, told.experiments.map(({ name }) => name), (cells, place) => line(told.experiments[place], cells));
+    all = told.experiments;
+    show();
   });
+}
+
+// Archived experiments, loaded when the section is opened.
+function archived(search) {
+  const table = new Table("Archived experiments"), said = element("p", { class: "said", role: "status" });
+  const more = element("button", { type: "button", hidden: true, onclick: () => load() }, "Show more");
+  const box = element("details", {}, element("summary", {}, "Archived experiments"), table.box, said, more);
+  let found = [], next = null, turn = 0;
+  table.box.hidden = true;
+  async function load() {
+    const own = ++turn, text = search.value.trim();
+    const query = new URLSearchParams({ status: "archived", limit: PAGE, ...(text && { search: text }), ...(next && { cursor: next }) });
+    try {
+      const page = await (await send("GET", `v1/experiments?${query}`)).json();
+      if (own !== turn) return; // the text has changed meanwhile
+      found = [...found, ...page.experiments];
+      next = page.next;
+      say(said, found.length ? "" : "None.");
+    } catch (error) {
+      say(said, error.message);
+    }
+    table.box.hidden = !found.length;
+    more.hidden = next === null;
+    table.show(ARCHIVED_HEADS, found.map(({ name }) => name), ([name, ...cells], place) => {
+      const one = found[place], created = one.created.slice(0, 10);
+      once(name, () => [element("a", { href: `#${one.name}` }, one.name)]);
+      [one.policy, whole(one.seq), whole(one.arms), created, String(one.epsilon)].forEach((text, cell) => say(cells[cell], text));
+    });
+  }
+  const reload = () => { found = []; next = null; if (box.open) load(); };
+  box.addEventListener("toggle", reload);
+  return { box, reload };
 }
 
 function line(one, [name, state, look, ...numbers]) {

@@ -18,7 +18,7 @@ async function ask(path, options = {}) {
   const reply = await fetch(path, { ...options, headers, cache: "no-store", referrerPolicy: "no-referrer" });
   if (reply.ok) return reply;
   const told = await reply.json().catch(() => ({}));
-  throw new Refused(reply.status, told.error || `the service answered ${reply.status}`);
+  throw new Refused(reply.status, told.detail || `the service answered ${reply.status}`);
 }
 
 export const send = (method, path, body) => ask(path, { method, ...(body && { body: JSON.stringify(body) }) });
