@@ -114,7 +114,9 @@ class Visitors:
             except (OSError, http.client.HTTPException, ValueError):  # killed, perhaps in the middle of its answer
                 time.sleep(PAUSE_S)
                 continue
-            if status == 200 or (status == 410 and answer.get("status") == "late"):
+            if status == 410 and answer.get("code") == "late":  # as a batch would say it
+                return {"status": "late"}
+            if status == 200:
                 return answer
             if status != 503:
                 self.faults.append(f"{path} answered {status}: {answer}")

@@ -12,6 +12,7 @@ import pytest
 from registries import build_registry, until
 from web import SMALL, Served
 
+from helpers.private import write_tables
 from maskedbandits.service import archive
 from maskedbandits.service.archive import Archive, ArchivedExperiment
 from maskedbandits.service.log_reader import LogReader
@@ -116,6 +117,18 @@ def test_damaged_archived_experiment_answers_503(served: Served, monkeypatch: py
         reply = served.get(f"{ONE}/state")
         assert (reply.status, reply.json["code"]) == (503, "experiment_unreadable")
     assert served.get(f"{ONE}/state").status == 200
+
+
+def test_damaged_configuration_answers_503(storage: str, store: Store, served: Served) -> None:
+    archive_with_reports(served)
+    served.close()
+    with write_tables(store) as tx:
+        tx.execute("UPDATE experiment SET config = '{'")
+    with Served(build_registry(storage)) as later:
+        for path in (ONE, f"{ONE}/state", f"{ONE}/live"):
+            reply = later.get(path)
+            assert (reply.status, reply.json["code"]) == (503, "experiment_unreadable")
+        assert later.get("/readyz").status == 200
 
 
 def test_reports_and_decisions_of_archived_experiment_end(storage: str, served: Served) -> None:

@@ -9,6 +9,9 @@ import pytest
 from registries import build_registry, storage_in
 from web import SMALL, Served
 
+from helpers.private import write_tables
+from maskedbandits.service.storage import Store
+
 pytest_plugins = ["service_fixtures"]
 
 LIST = "/v1/experiments"
@@ -86,6 +89,34 @@ def test_invalid_queries_are_refused(several: Served, query: str, complaint: str
 
 def test_search_ignores_case(several: Served) -> None:
     assert [each["name"] for each in read_pages(several, 9, "&search=PINE")] == ["pineapple"]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "config = '{'",
+        "config = '[]'",
+        'config = \'{"policy": 7, "epsilon": "x"}\'',
+        "created_hour = 99999999999",
+        "created_hour = -1",
+    ],
+)
+def test_damaged_experiment_is_listed(several: Served, damage: str) -> None:
+    def change(store: Store) -> tuple[Any, Any]:
+        with write_tables(store) as tx:
+            before = tx.query("SELECT config, created_hour FROM experiment WHERE name = 'plum'")[0]
+            tx.execute(f"UPDATE experiment SET {damage} WHERE name = 'plum'")  # noqa: S608
+        return before
+
+    def repair(store: Store) -> None:
+        with write_tables(store) as tx:
+            tx.execute("UPDATE experiment SET config = ?, created_hour = ? WHERE name = 'plum'", before)
+
+    before = several.run(several.registry.call_store(change))
+    try:
+        assert [each["name"] for each in read_pages(several, 9)] == NAMES
+    finally:
+        several.run(several.registry.call_store(repair))
 
 
 @pytest.mark.parametrize("text", ["%25", "_", "!", "é"])

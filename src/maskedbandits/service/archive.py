@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from maskedbandits.errors import UserError
-from maskedbandits.service.config import StoredConfig
+from maskedbandits.service.config import StoredConfig, find_fault
 from maskedbandits.service.experiment import ArmTable, LiveExperiment
 from maskedbandits.service.http import RequestError, retry_later
 from maskedbandits.service.log_reader import LogReader
@@ -49,7 +49,10 @@ class Archive:
         self._loading: dict[int, asyncio.Task[LiveExperiment]] = {}
 
     def describe(self, row: ExperimentRow, arms: Sequence[ArmRow]) -> ArchivedExperiment:
-        """Return an experiment for its row and arms, and remember it for a moment."""
+        """Return an experiment for its row and arms, and remember it for a moment; refuse a damaged one."""
+        if (fault := find_fault(row, arms)) is not None:
+            logging.event("an archived experiment cannot be read", experiment=row.name, reason=fault)
+            raise retry_later(503, UNREADABLE, 60.0, "experiment_unreadable")
         experiment = ArchivedExperiment(row, arms)
         self._described[row.name] = time.monotonic() + DESCRIBED_S, experiment
         while len(self._described) > MAX_DESCRIBED:

@@ -16,6 +16,7 @@ from maskedbandits.service.storage.audit import AuditRow
 from maskedbandits.service.storage.models import STATUSES, check_text
 
 DEFAULT_LIMIT, MAX_LIMIT = 100, 1000  # entries of a page
+MAX_HOUR = 8000 * 366 * 24  # no calendar of computers reaches beyond the year 9999
 MAX_CURSOR = 2**53  # a whole number that every program can hold
 LIMIT = QueryParameter(
     "limit",
@@ -106,7 +107,9 @@ def describe_entry(row: AuditRow) -> AuditEntry:
 
 
 def format_hour(hour: int) -> str:
-    """Return an hour since 1970 in ISO 8601."""
+    """Return an hour since 1970 in ISO 8601; "" for one beyond the calendar, which is damage."""
+    if not 0 <= hour < MAX_HOUR:
+        return ""
     return datetime.fromtimestamp(3600 * hour, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 

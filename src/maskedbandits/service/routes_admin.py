@@ -305,18 +305,30 @@ def _show(status: int, experiment: Experiment) -> Response:
 
 def summarize_row(row: ExperimentRow, open_arms: int) -> Summary:
     """Return an experiment as a list shows it, from its row."""
-    values = json.loads(row.config)  # not as a `StoredConfig`: a damaged experiment is listed, too
+    policy, epsilon = _read_config(row.config)
     return Summary(
         name=row.name,
         status=row.status,  # type: ignore[arg-type]  # the store has the same words
-        policy=str(values.get("policy", "")),
-        epsilon=values.get("epsilon", 0.0),
+        policy=policy,
+        epsilon=epsilon,
         arms=open_arms,
         seq=row.seq,
         config_version=row.config_version,
         created_hour=row.created_hour,
         created=format_hour(row.created_hour),
     )
+
+
+def _read_config(text: str) -> tuple[str, float]:
+    """Return policy and epsilon of a stored configuration; a damaged experiment is listed without them."""
+    try:
+        values = json.loads(text)
+    except (ValueError, RecursionError):
+        return "", 0.0
+    if not isinstance(values, dict):
+        return "", 0.0
+    policy, epsilon = values.get("policy"), values.get("epsilon")
+    return policy if isinstance(policy, str) else "", epsilon if isinstance(epsilon, (int, float)) else 0.0
 
 
 def describe_experiment(experiment: Experiment) -> ExperimentAnswer:
