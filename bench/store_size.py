@@ -119,8 +119,8 @@ STORES = {"SQLite": open_sqlite, "PostgreSQL": open_postgres}
 def main() -> None:
     """Print the bytes a report of both stores."""
     parser = argparse.ArgumentParser(description="Measure the bytes of a store for each report in its log.")
-    parser.add_argument("--days", type=int, default=90)
-    parser.add_argument("--reports", type=int, default=2_500, help="in six hours")
+    parser.add_argument("--days", type=int, default=60)
+    parser.add_argument("--reports", type=int, default=5_000, help="in six hours")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     found = {}

@@ -18,6 +18,7 @@ import pytest
 from older_stores import rewrite_nothing
 
 import maskedbandits
+from maskedbandits.errors import UserError
 from maskedbandits.service.storage import open_store
 
 pytest_plugins = ["store_fixtures"]
@@ -108,6 +109,13 @@ def test_two_releases_share_a_store_and_one_upgrades_it(
     assert now.run("digest", FIRST) == digest
 
     forgotten = before.start("try", LATE)  # a process that was not restarted
+    if "postgresql" in any_url:  # which knows it by its name
+        wait_until_ready([forgotten])
+        with open_store(any_url) as store, pytest.raises(UserError, match="1 connection of an earlier release"):
+            store.upgrade(rewrite_nothing)
+        forgotten.kill()
+        before.url += "&application_name=unknown"
+        forgotten = before.start("try", LATE)
     wait_until_ready([forgotten])
     writers = [now.start("write", SECOND) for _ in range(2)]
     with open_store(any_url) as store:
