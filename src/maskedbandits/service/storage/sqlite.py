@@ -7,6 +7,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,7 @@ class SqliteStore(Store):
     DIALECT, FOR_UPDATE = "sqlite", ""  # SQLite has one writer at a time
     NOW = "NULL"  # processes that share a file share the machine's clock
     WAIT_BRIEFLY = ()
+    COUNT_OLDER = "SELECT 0"  # a file does not know who has opened it
     # SQLite would write all rows again to drop a column. Other names make earlier statements fail, as without it.
     DROP_OLD_COLUMNS = tuple(f"ALTER TABLE event RENAME COLUMN {old} TO empty_{old}" for old in OLD_COLUMNS.values())
 
@@ -208,8 +210,7 @@ def _append_with_id(tx: Transaction, report: NewReport, seq: int) -> bool:
     """Append a report unless its decision has one; tell whether it was appended."""
     if not tx.execute(_ADD_ID, (report.experiment, report.decision, seq, report.expires)):
         return False
-    values = [value for name, value in zip(NewReport._fields, report, strict=True) if name not in ID_COLUMNS]
-    tx.execute(_ADD_EVENT, (*values, seq))
+    tx.execute(_ADD_EVENT, (*_get_event_values(report), seq))
     return True
 
 
@@ -241,7 +242,9 @@ _ADD_ID = (
     "INSERT INTO report_id (experiment, decision, seq, expires) VALUES (?, ?, ?, ?) "
     "ON CONFLICT (experiment, decision) DO NOTHING"
 )
-_ADD_EVENT = _format_event_insert([name for name in NewReport._fields if name not in ID_COLUMNS])
+_EVENT_COLUMNS = [name for name in NewReport._fields if name not in ID_COLUMNS]
+_ADD_EVENT = _format_event_insert(_EVENT_COLUMNS)
+_get_event_values = itemgetter(*map(NewReport._fields.index, _EVENT_COLUMNS))
 _ADD_WHOLE_EVENT = (
     f"{_format_event_insert(NewReport._fields)} "
     "ON CONFLICT (experiment, decision) WHERE decision IS NOT NULL DO NOTHING"
