@@ -66,6 +66,18 @@ class EventColumns(NamedTuple):
         questions = {place - start: each for place, each in self.questions.items() if start <= place < end}
         return EventColumns(**numbers, changes=changes, questions=questions)
 
+    def replace(self, places: Ints, events: Sequence[EventRow]) -> EventColumns:
+        """Return these columns with other events at some places."""
+        if not events:
+            return self
+        others = EventColumns.from_rows(events)
+        numbers = {name: getattr(self, name).copy() for name in NUMBERS}
+        for name, column in numbers.items():
+            column[places] = getattr(others, name)
+        changes = {int(places[place]): each for place, each in others.changes.items()}
+        questions = {int(places[place]): each for place, each in others.questions.items()}
+        return EventColumns(**numbers, changes=changes, questions=questions)
+
 
 def _to_array(values: Sequence[int | None]) -> Ints:
     return np.array([NULL if value is None else value for value in values], dtype=np.int64)

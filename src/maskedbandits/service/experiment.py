@@ -16,7 +16,8 @@ from maskedbandits.service.arm_selection import ArmSelector
 from maskedbandits.service.clock import Clock
 from maskedbandits.service.config import StoredConfig
 from maskedbandits.service.pending import STEPS, PendingReports, round_expiry
-from maskedbandits.service.state import ExperimentState, get_kernel_key
+from maskedbandits.service.snapshots import get_kernel_key
+from maskedbandits.service.state import ExperimentState
 from maskedbandits.service.storage.models import OPEN, ArmRow, EventRow, ExperimentRow
 from maskedbandits.service.tokens import FLAG_SHOWN, Token
 

@@ -1,8 +1,10 @@
 """The running hash of a log: a digest of all events up to one, from which an earlier export can be checked.
 
-Each event has a record of bytes. R(n), the hash after event n, is the SHA-256 of R(m) and the records of the events
-m + 1 to n, where m is the last multiple of 256 below n. R of the event before the first one is 32 zeros. So the hash
-does not depend on how events were grouped when they were read, and takes one call for 256 events.
+Each event has a record of bytes. Blocks of events end at each multiple of 256, and where the hour of the next event
+differs. R(n), the hash after event n, is the SHA-256 of R(m) and the records of the events m + 1 to n, where m is the
+end of the last block before event n. R(0) is 32 zeros. So the hash does not depend on how events were grouped when
+they were read, and takes one call for many events. A log that is cut between two hours is cut between two blocks, and
+nothing has to be kept of the events before but R.
 
 A record has 38 bytes, integers with the least significant byte first, and -1 for a value that is missing:
 
@@ -22,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from maskedbandits.errors import UserError
-from maskedbandits.service.event_columns import ChangeDetail, EventColumns, Ints
+from maskedbandits.service.event_columns import NULL, ChangeDetail, EventColumns, Ints
 
 BLOCK = 256  # events
 START = bytes(32)
@@ -39,37 +41,45 @@ RECORD = np.dtype(
 class LogHash:
     """The hash after event ``seq``; events up to ``start`` are not part of it, because they were not available."""
 
-    def __init__(self, start: int = 0, seq: int | None = None, chain: bytes = START, tail: bytes = b"") -> None:
+    def __init__(
+        self, start: int = 0, seq: int | None = None, chain: bytes = START, tail: bytes = b"", hour: int = NULL
+    ) -> None:
         self.start, self.seq = start, start if seq is None else seq
         self.chain, self.tail = chain, bytearray(tail)  # the hash of whole blocks, and the records after them
+        self.hour = hour  # of the last event
 
     def copy(self) -> LogHash:
         """Return a copy."""
-        return LogHash(self.start, self.seq, self.chain, bytes(self.tail))
+        return LogHash(self.start, self.seq, self.chain, bytes(self.tail), self.hour)
 
     @property
     def value(self) -> str:
         """The hash, in hexadecimal digits."""
         return (hashlib.sha256(self.chain + self.tail).digest() if self.tail else self.chain).hex()
 
+    def end_block(self) -> None:
+        """End the block, so that no record of an event is left."""
+        if self.tail:
+            self.chain = hashlib.sha256(self.chain + self.tail).digest()
+            self.tail.clear()
+
     def add(self, events: EventColumns) -> None:
         """Add the next events, which follow each other without a gap."""
         if not events.size:
             return
         raw, ends = pack_records(events)
-        first = min(events.size, BLOCK - self.seq % BLOCK)
-        done = int(ends[first - 1])
-        self.tail += raw[:done]
-        if (self.seq + first) % BLOCK == 0:
-            self.chain = hashlib.sha256(self.chain + self.tail).digest()
-            self.tail.clear()
-        for index in range(first + BLOCK - 1, events.size, BLOCK):
+        if self.hour != events.hour[0]:
+            self.end_block()
+        is_end = events.seq % BLOCK == 0
+        is_end[:-1] |= events.hour[1:] != events.hour[:-1]
+        done = 0
+        for index in np.flatnonzero(is_end):
             end = int(ends[index])
-            self.chain = hashlib.sha256(self.chain + raw[done:end]).digest()
+            self.tail += raw[done:end]
+            self.end_block()
             done = end
-        if done < len(raw):
-            self.tail += raw[done:]
-        self.seq += events.size
+        self.tail += raw[done:]
+        self.seq, self.hour = self.seq + events.size, int(events.hour[-1])
 
 
 def pack_records(events: EventColumns) -> tuple[bytes, Ints]:
@@ -115,9 +125,15 @@ def read_detail(text: str | None) -> dict[str, Any]:
     return detail
 
 
-def format_detail(kind: str, detail: dict[str, Any]) -> str | None:
-    """Return a detail as exports have it: without payloads, or None if nothing is left."""
+def drop_payloads(kind: str, detail: dict[str, Any]) -> dict[str, Any]:
+    """Return a detail without payloads, as exports have it."""
     kept = {name: value for name, value in detail.items() if name != "payload"}
     if kind == "create" and isinstance(kept.get("arms"), list):
         kept["arms"] = [{"name": arm["name"]} if isinstance(arm, dict) else arm for arm in kept["arms"]]
+    return kept
+
+
+def format_detail(kind: str, detail: dict[str, Any]) -> str | None:
+    """Return a detail as exports have it; None if nothing is left."""
+    kept = drop_payloads(kind, detail)
     return json.dumps(kept, ensure_ascii=False) if kept else None

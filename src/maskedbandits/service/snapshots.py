@@ -73,6 +73,7 @@ class SnapshotContents(NamedTuple):
     groups: dict[str, Any] | None  # levels of a contextual policy
     fields: Fields  # of the state, and with groups of what the levels have learned
     log_hash: LogHash
+    terms: dict[str, Any] | None  # the settings and arms at this event; None if they are unknown
 
 
 def get_origin(policy: str) -> str:
@@ -91,12 +92,14 @@ def encode(contents: SnapshotContents) -> bytes:
     header = {
         **{name: getattr(contents, name) for name in ("seq", "epsilon", "held_back", "kernel", "origin", "policy")},
         "parameters": contents.parameters,
+        "terms": contents.terms,
         "groups": contents.groups,
         "reported": contents.reported.size,
         "hash": {
             "start": contents.log_hash.start,
             "chain": contents.log_hash.chain.hex(),
             "tail": len(contents.log_hash.tail),
+            "hour": contents.log_hash.hour,
         },
         "fields": [[name, _type_of(values), values.size] for name, values in contents.fields.items()],
     }
@@ -188,8 +191,8 @@ def _read_contents(header: dict[str, Any], sections: memoryview) -> SnapshotCont
     if place != len(sections):
         raise ValueError("its sections have another length")
     plain = {name: header[name] for name in ("seq", "epsilon", "held_back", "kernel", "origin", "policy")}
-    log_hash = LogHash(hashed["start"], header["seq"], bytes.fromhex(hashed["chain"]), tail)
-    others = {"parameters": header["parameters"], "groups": header["groups"]}
+    log_hash = LogHash(hashed["start"], header["seq"], bytes.fromhex(hashed["chain"]), tail, hashed["hour"])
+    others = {name: header[name] for name in ("parameters", "groups", "terms")}
     return SnapshotContents(**plain, **others, reported=reported, fields=fields, log_hash=log_hash)
 
 
@@ -213,7 +216,9 @@ def _decode_old(body: bytes) -> SnapshotContents:
     except (*DAMAGED, struct.error) as error:
         raise UserError(f"a snapshot is damaged ({error})") from None
     origin = get_origin(named[0])  # there is no other; the digest of the state is checked all the same
-    return SnapshotContents(0, epsilon, held_back, reported, MIXED_KERNELS, origin, *named, groups, fields, LogHash())
+    return SnapshotContents(
+        0, epsilon, held_back, reported, MIXED_KERNELS, origin, *named, groups, fields, LogHash(), None
+    )
 
 
 def _read_old_fields(about: Mapping[str, Any], arrays: Mapping[str, Any]) -> Fields:

@@ -25,7 +25,7 @@ from maskedbandits.privacy import Randomizer
 from maskedbandits.service import snapshots
 from maskedbandits.service.event_columns import ChangeDetail, EventColumns
 from maskedbandits.service.group_queries import unpack_questions
-from maskedbandits.service.log_hash import LogHash, read_detail
+from maskedbandits.service.log_hash import LogHash, drop_payloads, read_detail
 from maskedbandits.service.schemas import MILLION, to_millionths
 from maskedbandits.service.snapshots import MIXED_KERNELS, SnapshotContents, get_kernel_key
 from maskedbandits.service.tokens import FLAG_HELD_BACK
@@ -96,6 +96,20 @@ def build_policy(config: dict[str, Any], arms: int) -> Policy | Contextual:
     )
 
 
+def change_terms(terms: dict[str, Any] | None, kind: str, arm: int, detail: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the settings and arms of an experiment after a change: configuration, default arm, arms, retired arms."""
+    if kind == "create":
+        arms = drop_payloads(kind, detail)["arms"]
+        return {"config": detail["config"], "default_arm": detail.get("default_arm", 0), "arms": arms, "retired": []}
+    if terms is None:
+        return None
+    if kind == "config":
+        return {**terms, **{name: detail[name] for name in ("config", "default_arm") if name in detail}}
+    if kind == "arm":
+        return {**terms, "arms": [*terms["arms"], {"name": detail.get("name")}]}
+    return {**terms, "retired": [*terms["retired"], arm]} if kind == "retire" else terms
+
+
 class ExperimentState:
     """A policy and the number of the last event that it has observed; one thread writes, others read."""
 
@@ -105,6 +119,7 @@ class ExperimentState:
         self.held_back = 0  # of these, reports from which no policy learns
         self.kernel = ""  # of the code and machine that computed it so far
         self.log_hash = LogHash()
+        self.terms: dict[str, Any] | None = None  # the settings and arms now, as in the event of a creation
         self._lock = threading.Lock()  # readers see policy and number of one moment
 
     @property
@@ -196,6 +211,7 @@ class ExperimentState:
 
     def _apply_change(self, arm: int, change: ChangeDetail) -> None:
         detail = read_detail(change.detail)
+        self.terms = change_terms(self.terms, change.kind, arm, detail)
         if change.kind == "create":
             config = detail["config"]
             self.epsilon, arms = to_millionths("epsilon", config["epsilon"]), len(detail["arms"])
@@ -221,13 +237,22 @@ class ExperimentState:
     def describe(self) -> tuple[SnapshotContents, str]:
         """Return everything that a snapshot has of this state, and the digest of the state."""
         with self._lock:
-            policy, seq, log_hash = copy.copy(self.any_policy), self.seq, self.log_hash.copy()
-            reported, held_back, kernel = self.reported.copy(), self.held_back, self.kernel
+            policy, seq, log_hash, kernel = copy.copy(self.any_policy), self.seq, self.log_hash.copy(), self.kernel
+            reported, held_back, terms = self.reported.copy(), self.held_back, self.terms
         fields, groups = snapshots.read_fields(policy)
-        parameters = (policy.by_group[0] if isinstance(policy, Contextual) else policy)._given
-        origin = snapshots.get_origin(policy.name)
         contents = SnapshotContents(
-            *(seq, self.epsilon, held_back, reported, kernel, origin, policy.name, parameters, groups, fields, log_hash)
+            seq=seq,
+            epsilon=self.epsilon,
+            held_back=held_back,
+            reported=reported,
+            kernel=kernel,
+            origin=snapshots.get_origin(policy.name),
+            policy=policy.name,
+            parameters=(policy.by_group[0] if isinstance(policy, Contextual) else policy)._given,
+            groups=groups,
+            fields=fields,
+            log_hash=log_hash,
+            terms=terms,
         )
         return contents, policy.fold_digest()
 
@@ -248,6 +273,7 @@ class ExperimentState:
         state = cls(policy, seq, contents.epsilon)
         state.reported, state.held_back, state.kernel = contents.reported, contents.held_back, contents.kernel
         state.log_hash = contents.log_hash if contents.seq else LogHash(seq)
+        state.terms = contents.terms
         wanted = 1 if isinstance(policy, Contextual) else policy.arms
         is_consistent = state.reported.size == wanted and state.reported.sum() == policy.observations + state.held_back
         if state.compute_digest() != (seq, digest) or contents.seq not in (0, seq) or not is_consistent:

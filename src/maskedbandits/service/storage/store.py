@@ -26,20 +26,17 @@ from maskedbandits.service.storage.models import (
     ExperimentRow,
     NewArmRow,
     NewReport,
-    SnapshotRow,
     StoreStatus,
     check_name,
     check_text,
 )
-
-MAX_SNAPSHOTS = 3  # of an experiment and a kernel
-MAX_SEQ = 2**62  # no event has a higher number
+from maskedbandits.service.storage.retention import Retention
 
 _Key = tuple[int, bytes]  # experiment, decision
 _Stored = dict[_Key, tuple[int, NewReport]]  # sequence number and report, by decision
 
 
-class Store(Counters, Keys):
+class Store(Counters, Keys, Retention):
     """The logs of all experiments, their counters, keys and snapshots."""
 
     def recover_append(self, reports: Sequence[NewReport], before: Mapping[int, int]) -> list[int] | None:
@@ -216,33 +213,6 @@ class Store(Counters, Keys):
     def _list_experiments(self, tx: Transaction, end: str = "") -> list[ExperimentRow]:
         return [ExperimentRow(*row) for row in tx.query(f"{changes.SELECT_EXPERIMENT} ORDER BY id{end}")]
 
-    # Snapshots
-
-    def save_snapshot(self, experiment: int, seq: int, kernel: str, body: bytes, sha256: str) -> None:
-        """Store a policy's state, and delete all but the newest three of the same kernel."""
-        check_name("kernel", kernel)
-        with self._begin_write() as tx:
-            tx.execute(
-                "INSERT INTO snapshot (experiment, kernel, seq, body, sha256) VALUES (?, ?, ?, ?, ?) "
-                "ON CONFLICT (experiment, kernel, seq) DO UPDATE SET body = excluded.body, sha256 = excluded.sha256",
-                (experiment, kernel, seq, body, sha256),
-            )
-            for old, _ in tx.query(_SNAPSHOTS, (experiment, kernel))[MAX_SNAPSHOTS:]:
-                tx.execute(
-                    "DELETE FROM snapshot WHERE experiment = ? AND kernel = ? AND seq = ?", (experiment, kernel, old)
-                )
-
-    def list_snapshots(self, experiment: int, kernel: str) -> list[tuple[int, str]]:
-        """Return sequence number and digest of the stored snapshots, the newest first."""
-        with self._begin_read() as tx:
-            return [(seq, sha256) for seq, sha256 in tx.query(_SNAPSHOTS, (experiment, kernel))]
-
-    def read_snapshot(self, experiment: int, kernel: str, at_most: int | None = None) -> SnapshotRow | None:
-        """Return the newest snapshot, or the newest up to a sequence number."""
-        with self._begin_read() as tx:
-            found = tx.query(_SNAPSHOT, (experiment, kernel, MAX_SEQ if at_most is None else at_most))
-        return SnapshotRow(*found[0]) if found else None
-
     def __enter__(self) -> Self:
         return self
 
@@ -260,11 +230,6 @@ _REPORTS = (
 _QUESTIONS = (
     "SELECT question, expires FROM event WHERE experiment = ? AND expires >= ? AND seq <= ? AND question IS NOT NULL"
 )
-_SNAPSHOT = (
-    f"SELECT {', '.join(SnapshotRow._fields)} FROM snapshot WHERE experiment = ? AND kernel = ? AND seq <= ? "  # noqa: S608 - our own names
-    "ORDER BY seq DESC LIMIT 1"
-)
-_SNAPSHOTS = "SELECT seq, sha256 FROM snapshot WHERE experiment = ? AND kernel = ? ORDER BY seq DESC"
 _REPORTS_BY_ID = f"SELECT seq, {', '.join(NewReport._fields)} FROM event WHERE experiment = ? AND decision IN"  # noqa: S608 - our own names
 
 
