@@ -15,7 +15,7 @@ def record(event: Any) -> bytes:
         getattr(event, name) for name in ("seq", "epsilon", "arm", "probability", "hour", "config", "flags", "bit")
     ]
     kind = 2 if event.kind != "report" else 0 if event.question is None else 1
-    fixed = struct.pack("<qqiiiihhh", *(-1 if number is None else number for number in numbers), kind)
+    fixed: bytes = struct.pack("<qqiiiihhh", *(-1 if number is None else number for number in numbers), kind)
     if kind == 1:
         return fixed + struct.pack("<H", len(event.question)) + event.question
     if kind == 2:

@@ -62,7 +62,7 @@ def readings(value: bytes) -> list[bytes]:
 def test_visitor_cannot_be_joined_to_report(visited: dict[str, str], tmp_path: Path) -> None:
     """The id of a decision was in the visitor's token, at one place: 40 of 40 were joined."""
     path = tmp_path / "bandits.db"
-    events = {bit for (bit,) in rows(path, "SELECT decision FROM event WHERE decision IS NOT NULL")}
+    events = {bit for (bit,) in rows(path, "SELECT decision FROM report_id")}
     kept = [row[0] for row in rows(path, "SELECT token FROM visitor")]
     assert len(events) == len(kept) == VISITORS
     joined = [token for token in kept if any(identity in reading for reading in readings(token) for identity in events)]
@@ -81,7 +81,12 @@ def test_tokens_do_not_join_visitors_and_reports(visited: dict[str, str], store:
 
 def test_stored_times_are_whole_hours(visited: dict[str, str], tmp_path: Path) -> None:
     path = tmp_path / "bandits.db"
-    for table, column in (("event", "expires"), ("issued", "expires"), ("visitor", "expires"), ("refused", "minute")):
+    for table, column in (
+        ("report_id", "expires"),
+        ("issued", "expires"),
+        ("visitor", "expires"),
+        ("refused", "minute"),
+    ):
         found = [each for (each,) in rows(path, f"SELECT {column} FROM {table} WHERE {column} IS NOT NULL")]  # noqa: S608
         assert found
         assert all(minute % 60 == 0 for minute in found), table

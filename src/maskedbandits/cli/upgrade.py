@@ -21,8 +21,9 @@ from maskedbandits.cli.verb import Verb, json_option
 def upgrade(storage: StoreOptions, json_wanted: bool) -> None:
     """Upgrade the database of an older version of the service.
 
-    Stop the service and make a backup first. The upgrade is applied completely or not at all. Most releases do not
-    change the tables.
+    Make a backup first. Tables of version 3 are upgraded while the service runs, once all its processes are of this
+    release. An upgrade that was interrupted goes on where it stopped. Tables of versions 1 and 2 need the service to be
+    stopped, and are upgraded completely or not at all.
     """
     from maskedbandits.service.secret import upgrade_store
     from maskedbandits.service.storage import open_store

@@ -79,6 +79,8 @@ def compact(store: Store, row: ExperimentRow, cutoff: int, tick: Tick = lambda: 
         If the log or a snapshot is damaged. Then nothing is removed.
 
     """
+    if not store.may_remove_events:
+        raise UserError(f"{store.name}: processes of the release before may use it: run maskedbandits upgrade first")
     first = kept = store.read_first(row.id) or row.first_seq  # rows may have been deleted by hand
     if (unfinished := find_base(store, row, first)) is not None:
         kept = _remove_up_to(store, row, unfinished, tick)
@@ -182,8 +184,8 @@ class Compactor:
                 logging.fault("old events are not removed", error)
 
     def compact_all(self, store: Store) -> None:
-        """Compact all experiments, if no other process does."""
-        for row in store.list_experiments():
+        """Compact all experiments, if no other process does, and none of the release before may run."""
+        for row in store.list_experiments() if store.may_remove_events else ():
             if not self._claim(store):
                 return
             try:

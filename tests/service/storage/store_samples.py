@@ -9,8 +9,7 @@ from contextlib import contextmanager
 import pytest
 
 from maskedbandits.errors import UserError
-from maskedbandits.service.storage import Store, schema
-from maskedbandits.service.storage.base import Transaction
+from maskedbandits.service.storage import Store
 from maskedbandits.service.storage.models import ExperimentRow, NewArmRow, NewReport
 
 ARMS = [NewArmRow("red", '{"colour": "#f00"}'), NewArmRow("blue"), NewArmRow("green", "[1, 2]")]
@@ -25,15 +24,6 @@ def create_sample(store: Store, name: str = "headlines") -> ExperimentRow:
 def report(experiment: int = 1, decision: bytes | None = None, expires: int = LATER, tag: int = 1_000_000) -> NewReport:
     """Return a report; its epsilon marks it in the log."""
     return NewReport(experiment, 1, 1, tag, 65_536, 0, decision or os.urandom(11), expires, HOUR)
-
-
-def drop_additions(tx: Transaction) -> None:
-    """Leave the tables of version 3."""
-    for table in schema.NEW_TABLES:
-        tx.execute(f"DROP TABLE {table}")
-    for table, columns in schema.NEW_COLUMNS.items():
-        for column in columns:
-            tx.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
 
 
 def to_id(decision: int) -> bytes:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from postgres import Cluster
-from store_samples import HOUR, LATER, create_sample, drop_additions, refused, report, to_id
+from store_samples import HOUR, LATER, create_sample, refused, report, to_id
 
 from helpers.private import write_tables
 from maskedbandits.service.storage import Store, StoreUnavailable, open_store, schema
@@ -64,7 +64,6 @@ def fill_tables(store: Store) -> Store:
     store.add_signing_key(b"\0\xff" * 16)
     store.set_meta(ODD, ODD)
     with write_tables(store) as tx:  # these are filled by their owners
-        tx.insert("report_id", [(1, to_id(0), 2, LATER)])
         tx.insert("audit", [(1, HOUR, ODD, None, ODD, None, 2**31 - 1, ODD)])
         tx.insert("idempotency", [(ODD, b"\0\xff", 201, ODD, LATER)])
     store.forget(100)
@@ -237,59 +236,6 @@ def as_it_is(tx: Transaction, version: int) -> None:
 def set_version(store: Store, version: int) -> None:
     with write_tables(store) as tx:
         tx.execute("UPDATE meta SET value = ? WHERE key = 'schema'", (str(version),))
-
-
-def test_older_tables_are_upgraded(
-    any_url: str, any_store: Store, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    fill_tables(any_store)
-    with write_tables(any_store) as tx:  # a version that knew no visitors, and called arms otherwise
-        tx.execute("DROP TABLE visitor")
-        tx.execute("ALTER TABLE arm RENAME COLUMN place TO number")
-    set_version(any_store, 0)
-    with refused("version 0", "run maskedbandits upgrade"):
-        open_store(any_url)
-    visitors = next(
-        each for each in schema.list_table_statements(any_store.DIALECT) if each.startswith("CREATE TABLE visitor")
-    )
-    steps = ("ALTER TABLE arm RENAME COLUMN number TO place", visitors)
-    monkeypatch.setattr(schema, "VERSION", 1)
-    monkeypatch.setattr(schema, "list_additions", lambda dialect: [])
-    monkeypatch.setattr(schema, "STEPS", {0: dict.fromkeys(schema.DIALECTS, (*steps, "NONSENSE"))})
-    with open_store(any_url, any_version=True) as store:
-        with pytest.raises(Exception, match="NONSENSE"):
-            store.upgrade(as_it_is)
-        assert store.read_version() == 0  # whole or not at all
-        monkeypatch.setattr(schema, "STEPS", {0: dict.fromkeys(schema.DIALECTS, steps)})
-        assert store.upgrade(as_it_is) == (0, 1)
-        assert store.upgrade(as_it_is) == (1, 1)
-    with open_store(any_url) as store:
-        assert [arm.place for arm in store.list_arms(1)] == [0, 1, 2, 3]
-        assert store.assign_tokens([Visit(1, bytes(16), b"token", 9, 1)]) == [b"token"]
-        assert backup(store, tmp_path / "backup") == CopyCounts(2, 3004)
-
-
-def test_store_of_version_1_is_upgraded(any_url: str, any_store: Store, tmp_path: Path) -> None:
-    """The first version has no groups: old reports stay as they are, and new ones of both kinds follow."""
-    fill_tables(any_store)
-    before = any_store.read_events(1, 0, 10_000)
-    with write_tables(any_store) as tx:
-        drop_additions(tx)
-        tx.execute("ALTER TABLE event DROP COLUMN question")
-        tx.execute("ALTER TABLE event DROP COLUMN config")
-    set_version(any_store, 1)
-    with refused("version 1", "run maskedbandits upgrade"):
-        open_store(any_url)
-    with open_store(any_url, any_version=True) as store:
-        assert store.upgrade(as_it_is) == (1, 4)
-    with open_store(any_url) as store:
-        assert store.read_events(1, 0, 10_000) == before
-        plain, grouped = report()._replace(config=7), report()._replace(arm=None, probability=None, question=b"abc")
-        assert store.append([plain, grouped, plain]) == [len(before) + 1, len(before) + 2, 0]
-        first, second = store.read_events(1, len(before), 10)
-        assert (first.arm, first.config, first.question) == (1, 7, None)
-        assert (second.arm, second.probability, second.question) == (None, None, b"abc")
-        assert backup(store, tmp_path / "backup").events == len(before) + 2 + len(store.read_events(2, 0, 10_000))
 
 
 def test_newer_tables_are_rejected(any_url: str, any_store: Store) -> None:

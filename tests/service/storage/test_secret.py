@@ -12,20 +12,23 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from store_samples import drop_additions
+from older_stores import build_older
+from store_samples import report
 
 from commands import call, refused
-from helpers.private import read_tables, signing_keys, write_tables
+from helpers.private import read_tables, signing_keys
 from maskedbandits.errors import UserError
 from maskedbandits.service.secret import load_secret, load_secrets, seal, unseal, upgrade_store
 from maskedbandits.service.server.main import prepare_store
 from maskedbandits.service.server.settings import Settings, load_settings
 from maskedbandits.service.storage import Store, open_store
 from maskedbandits.service.storage.backup import backup, restore
-from maskedbandits.service.storage.models import NewArmRow
-from maskedbandits.service.tokens import ForgedToken, Token, draw_id
+from maskedbandits.service.storage.models import DUPLICATE
+from maskedbandits.service.tokens import ForgedToken, Token
 
 pytest_plugins = ["service_fixtures", "store_fixtures"]
+
+PLAIN, FIRST_ID = bytes(range(32)), bytes.fromhex("c83d080000000000000003")  # in the store of version 2
 
 TOKEN = Token(1, 1, 0, 0, 1, 1, 2_000_000_000, b"0" * 11)
 OTHER = "another secret that is long enough, too"
@@ -149,34 +152,22 @@ def test_restored_store_needs_original_key_file(store: Store, tmp_path: Path) ->
         assert load_secrets(restored).ring.read(old) == TOKEN
 
 
-def test_upgrade_from_version_2_keeps_tokens_valid(any_store: Store) -> None:
+def test_upgrade_from_version_2_keeps_tokens_valid(any_url: str) -> None:
     """That version stored secrets, ids that begin with a minute, and minutes of expiry."""
-    plain, identity = bytes(range(32)), b"\x01\xc9\x55" + draw_id()[3:]
-    any_store.create_experiment("headline", '{"epsilon": 1}', [NewArmRow("short")], 0, 5)
-    with write_tables(any_store) as tx:
-        tx.insert("signing_key", [(0, 1, plain)])
-        tx.insert("visitor", [(1, bytes(16), b"a token", 30_000_061)])
-        tx.insert("meta", [("visitor_secret", "00" * 32)])
-        tx.insert("issued", [(1, 0, "a", minute, 2) for minute in (0, 30_000_001, 30_000_059, 30_000_060)])
-        tx.insert("refused", [(1, "late", minute, 2) for minute in (0, 30_000_001, 30_000_059, 30_000_060)])
-        drop_additions(tx)
-        tx.execute("UPDATE meta SET value = '2' WHERE key = 'schema'")
-        tx.execute(
-            "INSERT INTO event (experiment, seq, kind, arm, bit, epsilon, hour, decision, expires) "
-            "VALUES (1, 2, 'report', 0, 1, 1000000, 5, ?, 30000001)",
-            (identity,),
-        )
-    assert upgrade_store(any_store) == (2, 4)
-    secrets = load_secrets(any_store)
-    assert signing_keys(secrets.ring) == {0: plain}
-    assert any_store.list_signing_keys()[0][1] != plain
-    with read_tables(any_store) as tx:
-        expected = hmac.new(secrets.decision, identity, hashlib.sha256).digest()[:11]
-        assert tx.query("SELECT decision, expires FROM event WHERE seq = 2") == [(expected, 30_000_060)]
-        assert tx.query("SELECT expires, count FROM issued ORDER BY expires") == [(0, 2), (30_000_060, 6)]
-        assert tx.query("SELECT minute, count FROM refused ORDER BY minute") == [
-            *((0, 2), (30_000_000, 4), (30_000_060, 2)),
-        ]
-        assert not tx.query("SELECT * FROM visitor")
-    assert any_store.read_meta("visitor_secret") is None
-    assert upgrade_store(any_store) == (4, 4)
+    build_older(any_url, 2)
+    with open_store(any_url, any_version=True) as store:
+        assert upgrade_store(store) == (2, 4)
+    with open_store(any_url) as store:
+        secrets = load_secrets(store)
+        assert signing_keys(secrets.ring) == {0: PLAIN}
+        assert store.list_signing_keys()[0][1] != PLAIN
+        expected = hmac.new(secrets.decision, FIRST_ID, hashlib.sha256).digest()[:11]
+        assert store.append([report(decision=expected)]) == [DUPLICATE]
+        with read_tables(store) as tx:
+            assert sorted(tx.query("SELECT seq, expires FROM report_id WHERE experiment = 1"))[:2] == [
+                *((5, 29_901_480), (6, 29_901_540)),
+            ]
+            assert tx.query("SELECT expires, count FROM issued ORDER BY expires") == [(29_901_480, 9), (29_901_540, 5)]
+            assert not tx.query("SELECT * FROM visitor")
+        assert store.read_meta("visitor_secret") is None
+        assert upgrade_store(store) == (4, 4)

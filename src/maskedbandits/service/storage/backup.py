@@ -15,6 +15,7 @@ from typing import NamedTuple
 from maskedbandits.errors import UserError, translate_errors
 from maskedbandits.service.storage import schema, sqlite
 from maskedbandits.service.storage.base import TableRows
+from maskedbandits.service.storage.layouts import SHARED_VERSION, refuse_other_version
 from maskedbandits.service.storage.store import Store
 from maskedbandits.service.storage.urls import open_store
 
@@ -101,10 +102,12 @@ def _check_backup(connection: sqlite3.Connection, path: Path) -> CopyCounts:
         if connection.execute("PRAGMA integrity_check").fetchall() != [("ok",)]:
             raise UserError(f"{path}: {DAMAGED}")
         _refuse_other_version(connection, path)
-        for table in schema.TABLES:
-            if connection.execute(f"SELECT 1 FROM {table} WHERE {schema.format_type_check(table)} LIMIT 1").fetchone():  # noqa: S608 - our own names
+        selects = sqlite.list_selects(connection)
+        for table, select in selects.items():
+            wrong = f"SELECT 1 FROM ({select}) WHERE {schema.format_type_check(table)} LIMIT 1"  # noqa: S608 - our own names
+            if connection.execute(wrong).fetchone():
                 raise UserError(f"{path}: {DAMAGED}")
-        gaps = connection.execute(_GAPS).fetchall()
+        gaps = connection.execute(_GAPS.format(experiments=selects["experiment"])).fetchall()
         experiments, events = connection.execute(_COUNTS).fetchone()
     if gaps:
         raise UserError(f"{path}: the log of {gaps[0][0]!r} has gaps: take another backup")
@@ -119,17 +122,17 @@ def _translate_damage(path: Path) -> AbstractContextManager[None]:
 def _refuse_other_version(connection: sqlite3.Connection, path: Path) -> None:
     found = connection.execute("SELECT value FROM meta WHERE key = ?", (schema.VERSION_KEY,)).fetchone()
     version = schema.parse_version(found[0] if found else None, str(path))
-    if version < schema.VERSION:
+    if version < SHARED_VERSION:
         raise UserError(
             f"{path}: its tables have version {version}, this maskedbandits knows {schema.VERSION}: restore it with "
             "the version that wrote it, then run maskedbandits upgrade"
         )
-    schema.refuse_other_version(version, str(path))
+    refuse_other_version(version, str(path))
 
 
 _COUNTS = "SELECT (SELECT count(*) FROM experiment), (SELECT count(*) FROM event)"
 _GAPS = """
-SELECT name FROM experiment LEFT JOIN (
+SELECT name FROM ({experiments}) AS experiment LEFT JOIN (
     SELECT experiment, count(*) AS count, min(seq) AS first, max(seq) AS last FROM event GROUP BY experiment
 ) AS log ON log.experiment = experiment.id
 WHERE coalesce(log.count, 0) <> experiment.seq - experiment.first_seq + 1

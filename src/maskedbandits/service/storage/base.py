@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Protocol
 
 from maskedbandits.errors import UserError
 from maskedbandits.service.storage.errors import StoreUnavailable
+from maskedbandits.service.storage.layouts import Layout
 from maskedbandits.service.storage.models import NewReport, Visit
 
 Row = tuple[Any, ...]
@@ -57,6 +58,8 @@ class StoreBackend(ABC):
     DIALECT: ClassVar[str]  # the database's name in schema.py
     FOR_UPDATE: ClassVar[str]  # ends a SELECT whose rows stay locked until the transaction ends
     NOW: ClassVar[str]  # an expression for the time of the database's clock, or NULL
+    WAIT_BRIEFLY: ClassVar[Sequence[str]]  # statements after which a transaction does not wait long for locks
+    DROP_OLD_COLUMNS: ClassVar[Sequence[str]]  # statements that remove the empty columns of the ids that were moved
     key_file: Path  # where the service's secret is, unless the environment names another file
 
     def __init__(self, name: str) -> None:
@@ -64,6 +67,7 @@ class StoreBackend(ABC):
         self._process = os.getpid()
         self._lock = threading.Lock()
         self._closed = False
+        self._layout: Layout | None = None  # of the tables, as it was last seen
 
     @abstractmethod
     def append(self, reports: Sequence[NewReport]) -> list[int]:

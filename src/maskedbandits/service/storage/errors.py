@@ -19,6 +19,10 @@ class StoreUnavailable(Exception):  # noqa: N818 - the word is an error already
         self.reason, self.may_be_committed = reason, may_be_committed
 
 
+class LayoutChanged(StoreUnavailable):
+    """An upgrade has changed the tables since this process looked at them, or they are damaged; nothing was written."""
+
+
 class Conflict(UserError):  # noqa: N818 - as above
     """The store's content forbids the request: a name is taken, an arm retired, or an experiment archived."""
 

@@ -91,7 +91,7 @@ class EventRow(NamedTuple):
     epsilon: int | None
     probability: int | None
     flags: int | None
-    expires: int | None  # None once it is forgotten
+    expires: int | None  # None once the id of the report is forgotten
     hour: int
     detail: str | None
     config: int | None = None

@@ -17,7 +17,16 @@ from maskedbandits.errors import UserError, translate_errors
 from maskedbandits.service.event_columns import NUMBERS, EventColumns, Ints
 from maskedbandits.service.storage import errors, schema
 from maskedbandits.service.storage.base import Row, TableRows, Transaction
-from maskedbandits.service.storage.errors import StoreUnavailable, Unreachable, first_line
+from maskedbandits.service.storage.errors import LayoutChanged, StoreUnavailable, Unreachable, first_line
+from maskedbandits.service.storage.layouts import (
+    ID_COLUMNS,
+    IDS,
+    OLD_COLUMNS,
+    Layout,
+    find_layout,
+    format_selects,
+    refuse_other_version,
+)
 from maskedbandits.service.storage.models import DECISION_ID_BYTES, EventRow, NewReport, Visit, check_decision_ids
 from maskedbandits.service.storage.retention import PERMANENT
 from maskedbandits.service.storage.store import Store
@@ -38,6 +47,7 @@ CONNECTION_DEFAULTS = {
 }
 # A new connection may help: read-only after a failover, lost plans or lost statements.
 STALE = {"25006", "26000", "0A000"}
+NO_COLUMN = "42703"  # a statement for another layout of the tables
 TRANSIENT = {  # reasons that may be fixed while callers try again
     "42501": "not permitted: grant this user all rights on the tables",
     "42P01": "its tables are missing: restore a backup",
@@ -51,6 +61,8 @@ class PostgresStore(Store):
 
     DIALECT, FOR_UPDATE = "postgresql", " FOR NO KEY UPDATE"
     NOW = "CAST(extract(epoch FROM clock_timestamp()) AS double precision)"
+    WAIT_BRIEFLY = ("SET LOCAL lock_timeout = '500ms'",)
+    DROP_OLD_COLUMNS = tuple(f"ALTER TABLE event DROP COLUMN {column}" for column in OLD_COLUMNS.values())
 
     def __init__(self, url: str, *, create: bool = False, durable: bool = True) -> None:
         super().__init__(hide_credentials(url))
@@ -69,7 +81,9 @@ class PostgresStore(Store):
         locked = _format_array(sorted(set(columns["experiment"])))
         has_questions = any(each is not None for each in questions)  # an array of NULLs would be slow to send
         arrays = (*map(_format_array, columns.values()), list(questions) if has_questions else None)
-        rows = self._run((self._lock_rows, (locked,)), (_APPEND, (decisions, *arrays)))
+        rows = self._in_layout(
+            lambda layout: self._run((self._lock_rows, (locked,)), (_APPEND[layout], (decisions, *arrays)))
+        )
         return [answer for (answer,) in rows]
 
     def assign_tokens(self, visits: Sequence[Visit]) -> list[bytes]:
@@ -116,7 +130,7 @@ class PostgresStore(Store):
             translate_postgres_errors(self.name),
             closing(connect(self._url, self.name, durable=False)) as connection,
         ):
-            yield _dump_tables(connection)
+            yield _dump_tables(connection, self.name)
 
     def fill(self, tables: Iterable[TableRows]) -> None:
         """Write all tables of an empty store in one transaction."""
@@ -188,7 +202,7 @@ class PostgresStore(Store):
             with translate_postgres_errors(self.name):
                 connection = connect(self._url, self.name, durable=self._durable)
                 self._use(connection)
-                schema.refuse_other_version(_read_version(connection, self.name), self.name)
+                refuse_other_version(_read_version(connection, self.name), self.name)
         except UserError as refusal:  # the server, or the version of its tables, has been replaced
             self._disconnect()
             raise StoreUnavailable(str(refusal)) from refusal
@@ -196,6 +210,7 @@ class PostgresStore(Store):
 
     def _use(self, connection: Connection) -> None:
         self._connection: Connection | None = connection
+        self._layout = None
         local = _format_settings(connection, self._durable)
         self._settings = f"SELECT {local}".encode()
         self._lock_rows = f"SELECT {local}, {_LOCK}".encode()
@@ -268,12 +283,13 @@ def _group_visits(visits: Sequence[Visit]) -> Iterator[tuple[int, list[int]]]:
         yield now, indexes
 
 
-def _dump_tables(connection: Connection) -> Iterator[TableRows]:
+def _dump_tables(connection: Connection, name: str) -> Iterator[TableRows]:
     connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-    for table in schema.TABLES:
-        listed = ", ".join(schema.list_columns(table))
+    connection.execute("LOCK TABLE event IN ACCESS SHARE MODE")  # an upgrade waits before it changes the columns
+    meta = connection.execute("SELECT key, value FROM meta").fetchall()
+    for table, select in format_selects(find_layout(meta, name)).items():
         with connection.cursor("dump", binary=True) as cursor:  # the server holds rows that are not fetched yet
-            cursor.execute(f"SELECT {listed} FROM {table}".encode())  # noqa: S608 - our own names
+            cursor.execute(select.encode())
             while rows := cursor.fetchmany(schema.get_batch_size(table)):
                 yield table, rows
 
@@ -297,26 +313,26 @@ _LOCK = """(
     SELECT count(*) FROM (SELECT 1 FROM experiment WHERE id = ANY(%s::bigint[]) ORDER BY id FOR NO KEY UPDATE) AS locked
 )"""
 
-_FIELDS = ", ".join(NewReport._fields)
 _SENT = [name for name in NewReport._fields if name != "decision"]  # decisions come as one string of bytes
-_SENT_TYPES = dict(zip(schema.list_columns("event"), schema.list_types("event", "postgresql"), strict=True)) | {
-    "experiment": "BIGINT"  # a token may name an experiment beyond the type of its column
-}
+_SENT_TYPES = {
+    column: kind
+    for table in ("event", "report_id")
+    for column, kind in zip(schema.list_columns(table), schema.list_types(table, "postgresql"), strict=True)
+} | {"experiment": "BIGINT"}  # a token may name an experiment beyond the type of its column
 
 # Each report's answer is -2 (unknown), -1 (late), 0 (duplicate) or its sequence number. Of several reports of one
 # decision in a batch, the first is new. The new ones of a log get the numbers after its last.
-_APPEND = f"""
+_APPEND_IN = """
 WITH given AS MATERIALIZED (
     SELECT g.*, log.seq AS last,
         CASE WHEN log.id IS NULL THEN -2 WHEN g.expires <= log.forgotten THEN -1 ELSE coalesce(
-            (SELECT 0 FROM event WHERE event.experiment = g.experiment AND event.decision = g.decision LIMIT 1), 1
+            (SELECT 0 FROM {ids} AS ids WHERE ids.experiment = g.experiment AND ids.decision = g.decision LIMIT 1), 1
         ) END AS answer
     FROM (
         SELECT u.*, substring(
-            %s::bytea FROM u.ordinal::int * {DECISION_ID_BYTES} - {DECISION_ID_BYTES - 1} FOR {DECISION_ID_BYTES}
+            %s::bytea FROM u.ordinal::int * {length} - {length} + 1 FOR {length}
         ) AS decision
-        FROM unnest({", ".join(f"%s::{_SENT_TYPES[name]}[]" for name in _SENT)}) WITH ORDINALITY
-            AS u ({", ".join(_SENT)}, ordinal)
+        FROM unnest({arrays}) WITH ORDINALITY AS u ({sent}, ordinal)
     ) AS g LEFT JOIN experiment AS log ON log.id = g.experiment AND log.status <> 'archived'
 ), judged AS (
     SELECT *, answer = 1 AND row_number() OVER (PARTITION BY experiment, decision, answer ORDER BY ordinal) = 1 AS fresh
@@ -324,14 +340,33 @@ WITH given AS MATERIALIZED (
 ), numbered AS MATERIALIZED (
     SELECT *, last + count(*) FILTER (WHERE fresh) OVER (PARTITION BY experiment ORDER BY ordinal) AS seq FROM judged
 ), added AS (
-    INSERT INTO event (seq, kind, {_FIELDS}) SELECT seq, 'report', {_FIELDS} FROM numbered WHERE fresh
-), moved AS (
+    INSERT INTO event (seq, kind, {columns}) SELECT seq, 'report', {columns} FROM numbered WHERE fresh
+){add_ids}, moved AS (
     UPDATE experiment SET seq = head.seq
     FROM (SELECT experiment, max(seq) AS seq FROM numbered WHERE fresh GROUP BY experiment) AS head
     WHERE experiment.id = head.experiment
 )
 SELECT CASE WHEN fresh THEN seq WHEN answer = 1 THEN 0 ELSE answer END FROM numbered ORDER BY ordinal
-""".encode()  # noqa: S608 - our own names
+"""
+_ADD_IDS = """, identified AS (
+    INSERT INTO report_id (experiment, decision, seq, expires)
+    SELECT experiment, decision, seq, expires FROM numbered WHERE fresh
+)"""
+
+
+def _format_append(layout: Layout) -> bytes:
+    is_shared = layout is Layout.SHARED
+    return _APPEND_IN.format(
+        ids=IDS[layout],
+        length=DECISION_ID_BYTES,
+        arrays=", ".join(f"%s::{_SENT_TYPES[name]}[]" for name in _SENT),
+        sent=", ".join(_SENT),
+        columns=", ".join(name for name in NewReport._fields if is_shared or name not in ID_COLUMNS),
+        add_ids="" if is_shared else _ADD_IDS,
+    ).encode()
+
+
+_APPEND = {layout: _format_append(layout) for layout in Layout}
 
 _READ = (*NUMBERS, "other")  # the columns of an event, and whether it has more than these
 _COLUMNS = f"""
@@ -411,6 +446,8 @@ def translate_postgres_errors(name: str, *, may_be_committed: bool = False) -> A
 def _explain(name: str, error: Exception, *, may_be_committed: bool) -> StoreUnavailable | None:
     """Return the store's error for one of the database; None if it is a bug."""
     state: str = getattr(error, "sqlstate", None) or ""
+    if state == NO_COLUMN:
+        return LayoutChanged(f"{name}: {first_line(error)}")
     is_transient = isinstance(error, (psycopg.OperationalError, psycopg.InternalError))
     if not (is_transient or state in STALE or state in TRANSIENT):
         return None

@@ -14,8 +14,10 @@ from abc import abstractmethod
 
 from maskedbandits.errors import UserError
 from maskedbandits.service.event_columns import EventColumns
-from maskedbandits.service.storage.base import StoreBackend
+from maskedbandits.service.storage.base import Row
+from maskedbandits.service.storage.layouts import IDS, Layout
 from maskedbandits.service.storage.models import EventRow, SnapshotHead, SnapshotRow, check_name
+from maskedbandits.service.storage.upgrade import Upgrades
 
 MAX_SNAPSHOTS = 3  # of an experiment and a kind
 MAX_SEQ = 2**62  # no event has a higher number
@@ -25,8 +27,13 @@ PERMANENT = [name for name in EventRow._fields if name != "expires"]  # the colu
 REMOVED_AT_ONCE = 2_000  # events, in one transaction
 
 
-class Retention(StoreBackend):
+class Retention(Upgrades):
     """The snapshots of a store, and where its logs begin."""
+
+    @property
+    def may_remove_events(self) -> bool:
+        """Whether all processes know that a log may begin later: those of version 3 did not."""
+        return self._read_layout() is not Layout.SHARED
 
     @abstractmethod
     def read_columns(self, experiment: int, after: int, limit: int) -> EventColumns:
@@ -78,8 +85,12 @@ class Retention(StoreBackend):
 
     def read_last_removable(self, experiment: int) -> int:
         """Return the last event up to which no id of a report is needed any more to refuse its repetition."""
-        with self._begin_read() as tx:
-            found = tx.query("SELECT min(seq) FROM report_id WHERE experiment = ?", (experiment,))[0][0]
+
+        def read(layout: Layout) -> list[Row]:
+            with self._begin_read() as tx:
+                return tx.query(f"SELECT min(seq) FROM {IDS[layout]} AS ids WHERE experiment = ?", (experiment,))  # noqa: S608 - our own names
+
+        found = self._in_layout(read)[0][0]
         return MAX_SEQ if found is None else int(found) - 1
 
     def remove_events(self, experiment: int, seq: int, limit: int = REMOVED_AT_ONCE) -> int:

@@ -1,6 +1,6 @@
 """The tables and columns of a store, defined once for both databases, and the steps that upgrade older versions.
 
-To add a column of the log, add it to ``TABLES["event"]`` and to a row in ``models.py``, and add a step to ``STEPS``.
+To add a column of the log, add it to ``TABLES["event"]`` and to a row in ``models.py``, and name it in ``NEW_COLUMNS``.
 """
 
 from __future__ import annotations
@@ -66,12 +66,10 @@ TABLES = {
             "experiment": "int",
             "arm": "int?",
             "probability": "int?",
-            "expires": "int?",
             "hour": "int",
             "bit": "small?",
             "flags": "small?",
             "kind": "text",
-            "decision": "bytes?",
             "detail": "text?",
             "config": "int?",
             "question": "bytes?",
@@ -145,9 +143,6 @@ NEW_INDEXES = (
 INDEXES = (
     "CREATE UNIQUE INDEX experiment_name ON experiment (name)",
     "CREATE UNIQUE INDEX arm_name ON arm (experiment, name)",
-    # A second guard of the rule that a decision has one report. Expired ids are deleted, and leave the index, too.
-    "CREATE UNIQUE INDEX event_decision ON event (experiment, decision) WHERE decision IS NOT NULL",
-    "CREATE INDEX event_expires ON event (experiment, expires) WHERE expires IS NOT NULL",
     "CREATE INDEX visitor_expires ON visitor (expires)",
     *NEW_INDEXES,
 )
@@ -167,7 +162,7 @@ _ROUND_TO_HOURS = (
     "DELETE FROM refused WHERE minute <> minute / 60 * 60",
 )
 
-# The statements that lead from a version to the next, by database.
+# The statements that lead from the first versions to the next, by database.
 STEPS: dict[int, dict[str, tuple[str, ...]]] = {
     1: {  # experiments with groups, and the version of the configuration at a decision
         "sqlite": ("ALTER TABLE event ADD COLUMN config INTEGER", "ALTER TABLE event ADD COLUMN question BLOB"),
@@ -232,9 +227,8 @@ def list_columns(table: str) -> tuple[str, ...]:
 
 
 def list_upgrade_steps(version: int, dialect: str) -> list[str]:
-    """Return the statements that lead from an older version to this one."""
-    steps = STEPS | {3: {dialect: tuple(list_additions(dialect))}}
-    return [statement for older in range(version, VERSION) for statement in steps[older][dialect]]
+    """Return the statements that lead from an older version to version 3; ``upgrade.py`` leads on from there."""
+    return [statement for older in range(version, 3) for statement in STEPS[older][dialect]]
 
 
 def list_additions(dialect: str) -> list[str]:

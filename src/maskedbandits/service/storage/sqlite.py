@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from itertools import chain
 from pathlib import Path
@@ -17,7 +17,15 @@ from maskedbandits.errors import UserError, translate_errors
 from maskedbandits.service.event_columns import EventColumns, Ints
 from maskedbandits.service.storage import errors, schema
 from maskedbandits.service.storage.base import Row, TableRows, Transaction, placeholders
-from maskedbandits.service.storage.errors import StoreUnavailable, Unreachable, first_line
+from maskedbandits.service.storage.errors import LayoutChanged, StoreUnavailable, Unreachable, first_line
+from maskedbandits.service.storage.layouts import (
+    EXPANDED_KEY,
+    ID_COLUMNS,
+    OLD_COLUMNS,
+    Layout,
+    find_layout,
+    format_selects,
+)
 from maskedbandits.service.storage.models import (
     DUPLICATE,
     LATE,
@@ -39,6 +47,7 @@ SETTINGS = (
     "trusted_schema = OFF",
 )
 BUSY = "another process has been writing for too long: try again"
+NO_COLUMN = ("no such column", "has no column named")  # messages about statements for another layout
 TRANSIENT = {  # reasons that may go away
     sqlite3.SQLITE_BUSY: BUSY,
     sqlite3.SQLITE_LOCKED: BUSY,
@@ -59,6 +68,9 @@ class SqliteStore(Store):
 
     DIALECT, FOR_UPDATE = "sqlite", ""  # SQLite has one writer at a time
     NOW = "NULL"  # processes that share a file share the machine's clock
+    WAIT_BRIEFLY = ()
+    # SQLite would write all rows again to drop a column. Other names make earlier statements fail, as without it.
+    DROP_OLD_COLUMNS = tuple(f"ALTER TABLE event RENAME COLUMN {old} TO empty_{old}" for old in OLD_COLUMNS.values())
 
     def __init__(self, path: Path, *, create: bool = False, durable: bool = True) -> None:
         super().__init__(str(path))
@@ -70,9 +82,13 @@ class SqliteStore(Store):
     def append(self, reports: Sequence[NewReport]) -> list[int]:
         """Append reports in one durable transaction, and return the sequence number of each."""
         check_decision_ids(reports)
+        return self._in_layout(lambda layout: self._append(layout, reports))
+
+    def _append(self, layout: Layout, reports: Sequence[NewReport]) -> list[int]:
+        append = _APPENDERS[layout]
         with self._begin_write() as tx:
             logs = {each: _read_log(tx, each) for each in {report.experiment for report in reports}}
-            answers = [_append_report(tx, logs[report.experiment], report) for report in reports]
+            answers = [_append_report(tx, logs[report.experiment], report, append) for report in reports]
             for experiment, log in logs.items():
                 if log is not None:
                     tx.execute("UPDATE experiment SET seq = ? WHERE id = ?", (log[0], experiment))
@@ -179,13 +195,13 @@ def _read_log(tx: Transaction, experiment: int) -> list[int] | None:
     return list(found[0]) if found else None
 
 
-def _append_report(tx: Transaction, log: list[int] | None, report: NewReport) -> int:
+def _append_report(tx: Transaction, log: list[int] | None, report: NewReport, append: _Append) -> int:
     """Append a report if its log takes it, and advance the log's last sequence number."""
     if log is None:
         return UNKNOWN
     if report.expires <= log[1]:
         return LATE
-    if not tx.execute(_APPEND, (*report, log[0] + 1)):
+    if not append(tx, report, log[0] + 1):
         return DUPLICATE
     log[0] += 1
     return log[0]
@@ -246,10 +262,46 @@ def _list_runs(places: Ints) -> Iterator[tuple[int, int]]:
         yield from zip(places[[0, *(ends + 1)]].tolist(), places[[*ends, -1]].tolist(), strict=True)
 
 
+def _append_with_id(tx: Transaction, report: NewReport, seq: int) -> bool:
+    """Append a report unless its decision has one; tell whether it was appended."""
+    if not tx.execute(_ADD_ID, (report.experiment, report.decision, seq, report.expires)):
+        return False
+    values = [value for name, value in zip(NewReport._fields, report, strict=True) if name not in ID_COLUMNS]
+    tx.execute(_ADD_EVENT, (*values, seq))
+    return True
+
+
+def _append_while_moving(tx: Transaction, report: NewReport, seq: int) -> bool:
+    if tx.query("SELECT 1 FROM event WHERE experiment = ? AND old_decision = ?", (report.experiment, report.decision)):
+        return False
+    return _append_with_id(tx, report, seq)
+
+
+def _append_shared(tx: Transaction, report: NewReport, seq: int) -> bool:
+    return bool(tx.execute(_ADD_WHOLE_EVENT, (*report, seq)))
+
+
+_Append = Callable[[Transaction, NewReport, int], bool]
+_APPENDERS: dict[Layout, _Append] = {
+    Layout.SHARED: _append_shared,
+    Layout.MOVING: _append_while_moving,
+    Layout.CURRENT: _append_with_id,
+}
+
+
+def _format_event_insert(columns: Sequence[str]) -> str:
+    listed = ", ".join(columns)
+    return f"INSERT INTO event ({listed}, seq, kind) VALUES ({placeholders(columns)}, ?, 'report')"  # noqa: S608 - our own names
+
+
 # The conflict is named because a sequence number that is taken is not a duplicate report but damage.
-_APPEND = (
-    f"INSERT INTO event ({', '.join(NewReport._fields)}, seq, kind) "  # noqa: S608 - our own names
-    f"VALUES ({placeholders(NewReport._fields)}, ?, 'report') "
+_ADD_ID = (
+    "INSERT INTO report_id (experiment, decision, seq, expires) VALUES (?, ?, ?, ?) "
+    "ON CONFLICT (experiment, decision) DO NOTHING"
+)
+_ADD_EVENT = _format_event_insert([name for name in NewReport._fields if name not in ID_COLUMNS])
+_ADD_WHOLE_EVENT = (
+    f"{_format_event_insert(NewReport._fields)} "
     "ON CONFLICT (experiment, decision) WHERE decision IS NOT NULL DO NOTHING"
 )
 
@@ -317,11 +369,17 @@ def roll_back(connection: sqlite3.Connection) -> None:
 def dump_tables(connection: sqlite3.Connection) -> Iterator[TableRows]:
     """Yield all tables at one moment, a few rows at a time."""
     connection.execute("BEGIN")
-    for table in schema.TABLES:
-        listed = ", ".join(schema.list_columns(table))
-        cursor = connection.execute(f"SELECT {listed} FROM {table}")  # noqa: S608 - our own names
+    for table, select in list_selects(connection).items():
+        cursor = connection.execute(select)
         while rows := cursor.fetchmany(schema.get_batch_size(table)):
             yield table, rows
+
+
+def list_selects(connection: sqlite3.Connection) -> dict[str, str]:
+    """Return for each table of a store or a backup the query for its rows as this version has them."""
+    meta = connection.execute("SELECT key, value FROM meta").fetchall()
+    layout = find_layout(meta, "the store")
+    return format_selects(layout, has_additions=layout is not Layout.SHARED or EXPANDED_KEY in dict(meta))
 
 
 def format_insert(table: str) -> str:
@@ -336,7 +394,8 @@ def translate_sqlite_errors(name: str, *, may_be_committed: bool = False) -> Abs
     def explain(error: Exception) -> Exception | None:
         if isinstance(error, (sqlite3.ProgrammingError, sqlite3.IntegrityError)):
             return None
-        return StoreUnavailable(f"{name}: {_get_reason(error)}", may_be_committed=may_be_committed)
+        kind = LayoutChanged if any(word in str(error) for word in NO_COLUMN) else StoreUnavailable
+        return kind(f"{name}: {_get_reason(error)}", may_be_committed=may_be_committed)
 
     return translate_errors(sqlite3.DatabaseError, explain)
 

@@ -5,16 +5,17 @@ Counters and keys are in files of their own. The operations that each database d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from maskedbandits.errors import UserError
 from maskedbandits.service.storage import changes, schema
-from maskedbandits.service.storage.base import MAX_PARAMETERS, Transaction, placeholders
+from maskedbandits.service.storage.base import MAX_PARAMETERS, Row, Transaction, placeholders
 from maskedbandits.service.storage.counters import Counters
 from maskedbandits.service.storage.errors import Conflict
 from maskedbandits.service.storage.keys import Keys
+from maskedbandits.service.storage.layouts import ID_COLUMNS, IDS, Layout
 from maskedbandits.service.storage.models import (
     DUPLICATE,
     LATE,
@@ -32,6 +33,8 @@ from maskedbandits.service.storage.models import (
 )
 from maskedbandits.service.storage.retention import Retention
 
+IDS_AT_ONCE = 1_000  # that are forgotten in a transaction
+
 _Key = tuple[int, bytes]  # experiment, decision
 _Stored = dict[_Key, tuple[int, NewReport]]  # sequence number and report, by decision
 
@@ -45,9 +48,13 @@ class Store(Counters, Keys, Retention):
         Events up to ``before`` are older than the append. This waits for the lock that an unfinished append holds, so
         one that is not committed by now never will be.
         """
-        with self._begin_write() as tx:
-            forgotten = self._lock_experiments(tx, {report.experiment for report in reports})
-            return _recover_answers(tx, forgotten, reports, before)
+
+        def recover(layout: Layout) -> list[int] | None:
+            with self._begin_write() as tx:
+                forgotten = self._lock_experiments(tx, {report.experiment for report in reports})
+                return _recover_answers(tx, layout, forgotten, reports, before)
+
+        return self._in_layout(recover)
 
     def _refuse_unless_empty(self, tx: Transaction) -> None:
         """Refuse to fill a store that holds something, and remove its version, which is filled in, too."""
@@ -89,25 +96,6 @@ class Store(Counters, Keys, Retention):
         """Remove the text under a key."""
         with self._begin_write() as tx:
             tx.execute("DELETE FROM meta WHERE key = ?", (key,))
-
-    def read_version(self) -> int:
-        """Return the version of the tables."""
-        return schema.parse_version(self.read_meta(schema.VERSION_KEY), self.name)
-
-    def upgrade(self, rewrite: Callable[[Transaction, int], None]) -> tuple[int, int]:
-        """Bring tables of an older version to this one in one transaction; return both versions.
-
-        ``rewrite`` gets the upgraded tables and the version that they had.
-        """
-        with self._begin_write(exclusive=True) as tx:
-            version = int(tx.query("SELECT value FROM meta WHERE key = ?", (schema.VERSION_KEY,))[0][0])
-            if version > schema.VERSION:
-                schema.refuse_other_version(version, self.name)
-            for statement in schema.list_upgrade_steps(version, self.DIALECT):
-                tx.execute(statement)
-            rewrite(tx, version)
-            tx.execute("UPDATE meta SET value = ? WHERE key = ?", (str(schema.VERSION), schema.VERSION_KEY))
-        return version, schema.VERSION
 
     # Experiments
 
@@ -155,8 +143,18 @@ class Store(Counters, Keys, Retention):
 
     def read_events(self, experiment: int, after: int, limit: int) -> list[EventRow]:
         """Return up to ``limit`` events of a log after a sequence number, in order."""
-        with self._begin_read() as tx:
-            return list(map(EventRow._make, tx.query(_EVENTS, (experiment, after, limit))))
+
+        def read(layout: Layout) -> list[EventRow]:
+            with self._begin_read() as tx:
+                events = list(map(EventRow._make, tx.query(_EVENTS, (experiment, after, limit))))
+                last = events[-1].seq if events else after
+                ids = tx.query(_EXPIRES[layout], (experiment, after, last)) if events else []
+            if ids:
+                expires: dict[int, int] = dict(ids)
+                events = [event._replace(expires=expires.get(event.seq)) for event in events]
+            return events
+
+        return self._in_layout(read)
 
     def read_heads(self) -> dict[int, int]:
         """Return the last sequence number of each log, by experiment."""
@@ -175,15 +173,22 @@ class Store(Counters, Keys, Retention):
 
     def count_reports(self, experiment: int, since_minute: int, seq: int) -> list[tuple[int, int, int]]:
         """Return the reports up to a sequence number that expire from a minute on: arm, minute, count."""
-        with self._begin_read() as tx:
-            rows = tx.query(_REPORTS, (experiment, since_minute, seq))
+        rows = self._query_ids(_REPORTS, (experiment, since_minute, seq))
         return [(arm, minute, count) for arm, minute, count in rows]
 
     def read_questions(self, experiment: int, since_minute: int, seq: int) -> list[tuple[bytes, int]]:
         """Return question and minute of the reports up to a sequence number that expire from a minute on."""
-        with self._begin_read() as tx:
-            rows = tx.query(_QUESTIONS, (experiment, since_minute, seq))
+        rows = self._query_ids(_QUESTIONS, (experiment, since_minute, seq))
         return [(question, minute) for question, minute in rows]
+
+    def _query_ids(self, statements: Mapping[Layout, str], parameters: Sequence[Any]) -> list[Row]:
+        """Return all rows of a query of ids of reports."""
+
+        def query(layout: Layout) -> list[Row]:
+            with self._begin_read() as tx:
+                return tx.query(statements[layout], parameters)
+
+        return self._in_layout(query)
 
     def forget(self, minute: int) -> None:
         """Delete decision ids and visitors that have expired by a minute, and compact the counters of earlier days.
@@ -194,20 +199,28 @@ class Store(Counters, Keys, Retention):
         with self._begin_write(exclusive=True) as tx:
             experiments = [row.id for row in self._list_experiments(tx, self.FOR_UPDATE)]
             tx.execute("UPDATE experiment SET forgotten = ? WHERE forgotten < ?", (minute, minute))
-        for experiment in experiments:
-            while self._forget_some(experiment, minute) == MAX_PARAMETERS:
-                pass  # other processes write in between
+        self._in_layout(lambda layout: self._forget_ids(layout, experiments, minute))
         with self._begin_write() as tx:
             tx.execute("DELETE FROM visitor WHERE expires <= ?", (minute,))
         self._compact_counters(minute)
 
-    def _forget_some(self, experiment: int, minute: int) -> int:
-        """Delete a limited number of decision ids; return how many."""
+    def _forget_ids(self, layout: Layout, experiments: Sequence[int], minute: int) -> None:
+        """Delete expired ids, a few at a time: other processes write in between."""
+        if layout is not Layout.SHARED:
+            while self._forget_some(_EXPIRED, _DELETE_ID, (minute,)) == IDS_AT_ONCE:
+                pass
+        if layout is not Layout.CURRENT:
+            for experiment in experiments:
+                while self._forget_some(_OLD_EXPIRED[layout], _EMPTY_ID[layout], (experiment, minute)) == IDS_AT_ONCE:
+                    pass
+
+    def _forget_some(self, select: str, forget: str, parameters: Sequence[int]) -> int:
+        """Forget a limited number of ids; return how many."""
         with self._begin_read() as tx:
-            old = [seq for (seq,) in tx.query(_EXPIRED, (experiment, minute, MAX_PARAMETERS))]
+            old = tx.query(select, (*parameters, IDS_AT_ONCE))
         if old:
             with self._begin_write(exclusive=True) as tx:
-                tx.execute(f"{_DROP_IDS} WHERE experiment = ? AND seq IN ({placeholders(old)})", (experiment, *old))
+                tx.execute_many(forget, old)
         return len(old)
 
     def _list_experiments(self, tx: Transaction, end: str = "") -> list[ExperimentRow]:
@@ -220,24 +233,52 @@ class Store(Counters, Keys, Retention):
         self.close()
 
 
-_EVENTS = f"SELECT {', '.join(EventRow._fields)} FROM event WHERE experiment = ? AND seq > ? ORDER BY seq LIMIT ?"  # noqa: S608 - our own names
-_DROP_IDS = "UPDATE event SET decision = NULL, expires = NULL"
-_EXPIRED = "SELECT seq FROM event WHERE experiment = ? AND expires <= ? LIMIT ?"
-_REPORTS = (
-    "SELECT arm, expires, count(*) FROM event WHERE experiment = ? AND expires >= ? AND seq <= ? AND arm IS NOT NULL "
-    "GROUP BY arm, expires"
-)
-_QUESTIONS = (
-    "SELECT question, expires FROM event WHERE experiment = ? AND expires >= ? AND seq <= ? AND question IS NOT NULL"
-)
-_REPORTS_BY_ID = f"SELECT seq, {', '.join(NewReport._fields)} FROM event WHERE experiment = ? AND decision IN"  # noqa: S608 - our own names
+_EVENT_COLUMNS = ", ".join("NULL AS expires" if name == "expires" else name for name in EventRow._fields)
+_EVENTS = f"SELECT {_EVENT_COLUMNS} FROM event WHERE experiment = ? AND seq > ? ORDER BY seq LIMIT ?"  # noqa: S608 - our own names
+_EXPIRES = {
+    layout: f"SELECT seq, expires FROM {ids} AS ids WHERE experiment = ? AND seq > ? AND seq <= ?"  # noqa: S608 - our own names
+    for layout, ids in IDS.items()
+}
+_JOINED = {
+    layout: f"FROM {ids} AS ids JOIN event ON event.experiment = ids.experiment AND event.seq = ids.seq "
+    "WHERE ids.experiment = ?"
+    for layout, ids in IDS.items()
+}
+_REPORTS = {
+    layout: f"SELECT event.arm, ids.expires, count(*) {joined} AND ids.expires >= ? AND ids.seq <= ? "
+    "AND event.arm IS NOT NULL GROUP BY event.arm, ids.expires"
+    for layout, joined in _JOINED.items()
+}
+_QUESTIONS = {
+    layout: f"SELECT event.question, ids.expires {joined} AND ids.expires >= ? AND ids.seq <= ? "
+    "AND event.question IS NOT NULL"
+    for layout, joined in _JOINED.items()
+}
+_EXPIRED = "SELECT experiment, decision FROM report_id WHERE expires <= ? LIMIT ?"
+_DELETE_ID = "DELETE FROM report_id WHERE experiment = ? AND decision = ?"
+_OLD_EXPIRED = {
+    Layout.SHARED: "SELECT experiment, seq FROM event WHERE experiment = ? AND expires <= ? LIMIT ?",
+    Layout.MOVING: "SELECT experiment, seq FROM event WHERE experiment = ? AND old_expires <= ? LIMIT ?",
+}
+_EMPTY_ID = {
+    Layout.SHARED: "UPDATE event SET decision = NULL, expires = NULL WHERE experiment = ? AND seq = ?",
+    Layout.MOVING: "UPDATE event SET old_decision = NULL, old_expires = NULL WHERE experiment = ? AND seq = ?",
+}
+_REPORT_COLUMNS = ", ".join(f"{'ids' if name in ID_COLUMNS else 'event'}.{name}" for name in NewReport._fields)
+_REPORTS_BY_ID = {
+    layout: f"SELECT ids.seq, {_REPORT_COLUMNS} {joined} AND ids.decision IN" for layout, joined in _JOINED.items()
+}
 
 
 # Appends whose commit was not acknowledged
 
 
 def _recover_answers(
-    tx: Transaction, forgotten: Mapping[int, int], reports: Sequence[NewReport], before: Mapping[int, int]
+    tx: Transaction,
+    layout: Layout,
+    forgotten: Mapping[int, int],
+    reports: Sequence[NewReport],
+    before: Mapping[int, int],
 ) -> list[int] | None:
     """Return the answers of an append of these reports, or None if it was not committed.
 
@@ -245,7 +286,7 @@ def _recover_answers(
     append is committed completely or not at all. So if a report is missing that it would have written, it was not
     committed, and the reports that are there are from other processes.
     """
-    stored = _find_reports(tx, forgotten, reports)
+    stored = _find_reports(tx, layout, forgotten, reports)
     on_time = [each for each in reports if each.expires > forgotten.get(each.experiment, each.expires)]
     if not stored or any((each.experiment, each.decision) not in stored for each in on_time):
         return None
@@ -253,14 +294,16 @@ def _recover_answers(
     return [_answer(each, index in ours, stored, forgotten) for index, each in enumerate(reports)]
 
 
-def _find_reports(tx: Transaction, experiments: Mapping[int, int], reports: Sequence[NewReport]) -> _Stored:
+def _find_reports(
+    tx: Transaction, layout: Layout, experiments: Mapping[int, int], reports: Sequence[NewReport]
+) -> _Stored:
     """Return the stored reports of the same decisions."""
     stored: _Stored = {}
     for experiment in experiments:
         decisions = list(dict.fromkeys(each.decision for each in reports if each.experiment == experiment))
         for start in range(0, len(decisions), MAX_PARAMETERS - 1):
             some = decisions[start : start + MAX_PARAMETERS - 1]
-            for seq, *row in tx.query(f"{_REPORTS_BY_ID} ({placeholders(some)})", (experiment, *some)):
+            for seq, *row in tx.query(f"{_REPORTS_BY_ID[layout]} ({placeholders(some)})", (experiment, *some)):
                 report = NewReport(*row)
                 stored[experiment, report.decision] = seq, report
     return stored

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from urllib.parse import parse_qsl, quote, unquote
 
 from maskedbandits.errors import UserError
-from maskedbandits.service.storage import schema
+from maskedbandits.service.storage import layouts
 from maskedbandits.service.storage.store import Store
 
 EXAMPLES = "sqlite:///bandits.db or postgresql://user@host/database"
@@ -31,7 +31,7 @@ def open_store(url: str, *, create: bool = False, any_version: bool = False) -> 
     create
         Create an empty store if there is none.
     any_version
-        Accept tables of another version, to upgrade them.
+        Accept tables of another version as they are, to upgrade them.
 
     Returns
     -------
@@ -58,7 +58,8 @@ def open_store(url: str, *, create: bool = False, any_version: bool = False) -> 
     store = _open_address(parse_url(url), create)
     if not any_version:
         try:
-            schema.refuse_other_version(store.read_version(), store.name)
+            layouts.refuse_other_version(store.read_version(), store.name)
+            store.expand()
         except BaseException:
             store.close()
             raise

@@ -1,0 +1,88 @@
+"""Layouts of the tables: releases of two neighbouring versions share a store, and an upgrade changes it while they run.
+
+Version 3 has the ids of reports in the log. Version 4 has them in a table of their own, so that events never change.
+
+SHARED    version 3 with the additions of version 4: processes of both releases read and write it
+MOVING    version 4 with ids that an upgrade has not moved yet: in the log, in columns with other names
+CURRENT   version 4
+
+A store passes through them in this order. A process remembers the layout that it has seen. Each step renames or drops
+the columns of the layout before it, so a statement of an earlier layout fails as a whole and writes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import Enum
+
+from maskedbandits.service.storage import schema
+
+SHARED_VERSION = 3
+EXPANDED_KEY = "expanded"  # in `meta`: version 3 has the additions
+MOVING_KEY = "moving"  # in `meta`: some ids are not moved yet
+OLD_COLUMNS = {"decision": "old_decision", "expires": "old_expires"}  # of `event`: names while ids are moved
+
+
+class Layout(Enum):
+    """Where the ids of reports are."""
+
+    SHARED = "shared"
+    MOVING = "moving"
+    CURRENT = "current"
+
+
+ID_COLUMNS = ("decision", "expires")  # of a report that are not in its event
+
+# The ids of all reports that may be repeated: experiment, decision, seq, expires.
+IDS = {
+    Layout.SHARED: "(SELECT experiment, decision, seq, expires FROM event WHERE decision IS NOT NULL)",
+    Layout.MOVING: (
+        "(SELECT experiment, decision, seq, expires FROM report_id "
+        "UNION ALL SELECT experiment, old_decision, seq, old_expires FROM event WHERE old_decision IS NOT NULL)"
+    ),
+    Layout.CURRENT: "report_id",
+}
+
+# Tables of version 4 as every layout can be read, for backups.
+_META = (
+    f"SELECT key, CASE WHEN key = '{schema.VERSION_KEY}' THEN '{schema.VERSION}' ELSE value END AS value FROM meta "  # noqa: S608 - our own words
+    f"WHERE key NOT IN ('{EXPANDED_KEY}', '{MOVING_KEY}')"
+)
+
+
+def find_layout(meta: Iterable[tuple[str, str]], name: str) -> Layout:
+    """Return the layout of a store from the rows of its table `meta`."""
+    texts = dict(meta)
+    version = schema.parse_version(texts.get(schema.VERSION_KEY), name)
+    if version == SHARED_VERSION:
+        return Layout.SHARED
+    refuse_other_version(version, name)
+    return Layout.MOVING if MOVING_KEY in texts else Layout.CURRENT
+
+
+def refuse_other_version(version: int, name: str) -> None:
+    """Refuse tables of another version, except those that this release shares with the one before it."""
+    if version != SHARED_VERSION:
+        schema.refuse_other_version(version, name)
+
+
+def format_selects(layout: Layout, *, has_additions: bool = True) -> dict[str, str]:
+    """Return for each table the query for its rows as version 4 has them."""
+    selects = {table: _format_select(table, has_additions) for table in schema.TABLES}
+    listed = ", ".join(schema.list_columns("report_id"))
+    selects["report_id"] = f"SELECT {listed} FROM {IDS[layout]} AS ids"  # noqa: S608 - our own names
+    selects["meta"] = _META
+    return selects if has_additions else {table: selects[table] for table in selects if table not in _ADDED_TABLES}
+
+
+_ADDED_TABLES = tuple(table for table in schema.NEW_TABLES if table != "report_id")
+
+
+def _format_select(table: str, has_additions: bool) -> str:
+    missing = () if has_additions else schema.NEW_COLUMNS.get(table, ())
+    columns = schema.TABLES[table].columns
+    values = [
+        f"{schema.parse_kind(columns[column]).default or 'NULL'} AS {column}" if column in missing else column
+        for column in columns
+    ]
+    return f"SELECT {', '.join(values)} FROM {table}"  # noqa: S608 - our own names
