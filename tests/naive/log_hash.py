@@ -17,7 +17,7 @@ def record(event: Any) -> bytes:
     kind = 2 if event.kind != "report" else 0 if event.question is None else 1
     fixed: bytes = struct.pack("<qqiiiihhh", *(-1 if number is None else number for number in numbers), kind)
     if kind == 1:
-        return fixed + struct.pack("<H", len(event.question)) + event.question
+        return b"".join([fixed, struct.pack("<H", len(event.question)), event.question])
     if kind == 2:
         detail = json.loads(event.detail or "{}")
         detail.pop("payload", None)

@@ -16,7 +16,9 @@ from naive.log_hash import running_hash
 
 optional = st.one_of(st.none(), st.integers(0, 2**31 - 1))
 small = st.one_of(st.none(), st.integers(0, 2**15 - 1))
-details = st.dictionaries(st.text(max_size=3), st.one_of(st.integers(), st.text(), st.floats(allow_nan=False)))
+details = st.dictionaries(
+    st.text(max_size=3).map("x{}".format), st.one_of(st.integers(), st.text(), st.floats(allow_nan=False))
+)
 
 
 @st.composite

@@ -109,10 +109,10 @@ def build_base(store: Store, row: ExperimentRow, cutoff: int, tick: Tick) -> Sna
     walk = Walk(store, row, load_oldest(store, row))
     end = min(row.seq, store.read_last_removable(row.id))
     start, first = walk.state.seq, store.read_first(row.id) or row.seq + 1
-    if start >= first and any((part.hour >= cutoff).any() for part in read_all(store, row.id, first - 1, start)):
+    if start >= first and any((part.hour >= cutoff).any() for part in read_all(store, row, first - 1, start)):
         return None  # a snapshot that is no base covers events that are young
     claims = [claim for claim in list_claims(store, row.id) if claim.seq > start]
-    for events in read_all(store, row.id, start, end):
+    for events in read_all(store, row, start, end):
         young = np.flatnonzero(events.hour >= cutoff)
         _walk_past(walk, events.slice(0, int(young[0]) if young.size else events.size), claims)
         tick()

@@ -79,5 +79,15 @@ class EventColumns(NamedTuple):
         return EventColumns(**numbers, changes=changes, questions=questions)
 
 
+def find_gap(events: EventColumns, after: int) -> str | None:
+    """Return how events do not follow each other and an earlier one; None if they do."""
+    expected = np.arange(after + 1, after + 1 + events.size)
+    wrong = np.flatnonzero(events.seq != expected)
+    if not wrong.size:
+        return None
+    place = wrong[0]
+    return f"the log has a gap: {expected[place] - 1} is followed by {events.seq[place]}; restore a backup"
+
+
 def _to_array(values: Sequence[int | None]) -> Ints:
     return np.array([NULL if value is None else value for value in values], dtype=np.int64)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from maskedbandits.errors import UserError
-from maskedbandits.service.event_columns import EventColumns
+from maskedbandits.service.event_columns import EventColumns, find_gap
 from maskedbandits.service.log_hash import LogHash
 from maskedbandits.service.snapshots import FOLD_VERSION
 from maskedbandits.service.state import ExperimentState
@@ -68,7 +68,7 @@ def _load_first_valid(
             reasons.append(str(fault))
         else:
             if state.log_hash.start and first == 1:  # of a release that had no hash
-                state.log_hash = hash_log(store, row.id, state.seq)
+                state.log_hash = hash_log(store, row, state.seq)
             return state
     if least > 0:
         why = f" ({reasons[0]})" if reasons else ""
@@ -77,10 +77,10 @@ def _load_first_valid(
     return ExperimentState()
 
 
-def hash_log(store: Store, experiment: int, end: int, log_hash: LogHash | None = None) -> LogHash:
+def hash_log(store: Store, row: ExperimentRow, end: int, log_hash: LogHash | None = None) -> LogHash:
     """Return the running hash of a log up to an event."""
     found = LogHash() if log_hash is None else log_hash
-    for events in read_all(store, experiment, found.seq, end):
+    for events in read_all(store, row, found.seq, end):
         found.add(events)
     return found
 
@@ -90,18 +90,18 @@ def save_log_hash(store: Store, row: ExperimentRow) -> str | None:
     begin = load_oldest(store, row).log_hash
     if begin.start:
         return None
-    value = hash_log(store, row.id, row.seq, begin).value
+    value = hash_log(store, row, row.seq, begin).value
     store.save_snapshot(row.id, row.seq, LOG_HASH, b"", value)
     return value
 
 
-def read_all(store: Store, experiment: int, after: int, end: int) -> Iterator[EventColumns]:
+def read_all(store: Store, row: ExperimentRow, after: int, end: int) -> Iterator[EventColumns]:
     """Yield the events of a log after one and up to another, as long as there are some."""
     while after < end:
-        events = store.read_columns(experiment, after, min(EVENTS_AT_ONCE, end - after))
+        events = store.read_columns(row.id, after, min(EVENTS_AT_ONCE, end - after))
         if not events.size:
             return
-        if events.seq[0] != after + 1 or events.seq[-1] != after + events.size:
-            raise DamagedError(f"the log has a gap after event {after}; restore a backup")
+        if (fault := find_gap(events, after)) is not None:
+            raise DamagedError(f"{row.name}: {fault}")
         yield events
         after += events.size

@@ -141,7 +141,7 @@ def _judge_all(walk: Walk, claims: list[Claim], progress: Callable[[float], None
     end = max([walk.row.seq, *(claim.seq for claim in claims if claim.source not in ("snapshot", LOG_HASH))])
     verdicts: dict[Claim, str] = {}
     for stop in sorted({*(claim.seq for claim in claims if claim.seq <= end), end}):
-        for events in read_all(walk.store, walk.row.id, walk.state.seq, stop):
+        for events in read_all(walk.store, walk.row, walk.state.seq, stop):
             walk.apply(events)
             progress(walk.state.seq / end)
         if walk.state.seq != stop:

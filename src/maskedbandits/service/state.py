@@ -23,7 +23,7 @@ from maskedbandits.errors import UserError, suggest_nearest
 from maskedbandits.policies import KINDS, Policy, kind_of, make_policy
 from maskedbandits.privacy import Randomizer
 from maskedbandits.service import snapshots
-from maskedbandits.service.event_columns import ChangeDetail, EventColumns
+from maskedbandits.service.event_columns import ChangeDetail, EventColumns, find_gap
 from maskedbandits.service.group_queries import unpack_questions
 from maskedbandits.service.log_hash import LogHash, drop_payloads, read_detail
 from maskedbandits.service.schemas import MILLION, to_millionths
@@ -153,7 +153,8 @@ class ExperimentState:
     def apply_columns(self, events: EventColumns) -> None:
         """Apply the next events of the log, in order, as columns."""
         with self._lock:
-            self._check_order(events)
+            if (fault := find_gap(events, self.seq)) is not None:
+                raise UserError(fault)
             self.log_hash.add(events)
             start = 0
             for place in (*sorted(events.changes), events.size):
@@ -165,12 +166,6 @@ class ExperimentState:
             self.seq += events.size
             own = get_kernel_key()
             self.kernel = own if self.kernel in ("", own) else MIXED_KERNELS
-
-    def _check_order(self, events: EventColumns) -> None:
-        expected = np.arange(self.seq + 1, self.seq + 1 + events.size)
-        if (wrong := np.flatnonzero(events.seq != expected)).size:
-            found = int(events.seq[wrong[0]])
-            raise UserError(f"the log has a gap: {expected[wrong[0]] - 1} is followed by {found}; restore a backup")
 
     def _apply_reports(self, events: EventColumns) -> None:
         is_held_back = (np.maximum(events.flags, 0) & FLAG_HELD_BACK).astype(np.bool_)

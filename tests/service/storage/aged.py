@@ -49,15 +49,17 @@ def append_reports(store: Store, row: ExperimentRow, count: int, first: int, end
     for number in range(count):
         hour = first + (end - first) * number // count
         epsilon = ONE // 2 if rng.random() < 0.05 else ONE
-        asked: tuple[Any, ...] = rng.choice((0, 2)), rng.randrange(2), epsilon, rng.randrange(10_000, 65_537)
+        arm: int | None = rng.choice((0, 2))
+        probability: int | None = rng.randrange(10_000, 65_537)
         question = None
         if policy is not None:
             size = policy.grouping.sizes[-1]
             table, signs = (np.array([rng.randrange(2) for _ in range(size)]) for _ in range(2))
             question = pack_question(len(policy.grouping.sizes) - 1, table, signs)
-            asked = None, rng.randrange(2), epsilon, None
+            arm = probability = None
+        masked = row.id, arm, rng.randrange(2), epsilon, probability, 0
         late = row.forgotten + 1
-        reports.append(NewReport(row.id, *asked, 0, os.urandom(11), late, hour, row.config_version, question))
+        reports.append(NewReport(*masked, os.urandom(11), late, hour, row.config_version, question))
     answers = store.append(reports)
     assert min(answers) > 0
     store.forget(row.forgotten + 1)

@@ -163,15 +163,15 @@ def _write_parquet(rows: Iterator[ExportRow], stream: IO[bytes]) -> None:
             writer.write_table(arrow.Table.from_pylist(group, schema))
 
 
-def read_export(file: Path, *, has_questions: bool = False) -> Iterator[EventRow]:
+def read_export(file: Path, *, is_exact: bool = False) -> Iterator[EventRow]:
     """Read the events of a file that ``export`` has written.
 
     Parameters
     ----------
     file
         A file whose name ends in .csv, .jsonl or .parquet.
-    has_questions
-        Whether to read questions to groups. Evaluation does not need them.
+    is_exact
+        Whether to read questions to groups, and to check the names of arms. Evaluation does not need them.
 
     Yields
     ------
@@ -186,18 +186,36 @@ def read_export(file: Path, *, has_questions: bool = False) -> Iterator[EventRow
     """
     read: Callable[[Path], Iterator[Mapping[str, Any]]]
     read = {".csv": _read_csv, ".jsonl": _read_jsonl, ".parquet": _read_parquet}[get_format(file)]
-    grouping: Grouping | None = None
+    copy = _ExactReader()
     for number, row in enumerate(read(file), 1):
         try:
             event = _read_event(row)
-            if has_questions and event.kind in ("create", BASE_EVENT):
-                detail = json.loads(event.detail or "")
-                grouping = build_grouping(detail["config"], len(detail["arms"]))
-            if has_questions and not _is_blank(row.get("question")):
-                event = event._replace(question=_pack_question(row["question"], grouping))
-            yield event
+            yield copy.read(event, row) if is_exact else event
         except DAMAGE:
             raise UserError(f"{file}: row {number} is not an event: {EXPECTED}") from None
+
+
+class _ExactReader:
+    """Reads everything in a row that the log has: questions, and the names of arms, which must be those of the log."""
+
+    def __init__(self) -> None:
+        self._names: list[str] = []
+        self._grouping: Grouping | None = None
+
+    def read(self, event: EventRow, row: Mapping[str, Any]) -> EventRow:
+        """Return an event with its question."""
+        detail = json.loads(event.detail or "{}")
+        if event.kind in ("create", BASE_EVENT):
+            self._names = [arm["name"] for arm in detail["arms"]]
+            self._grouping = build_grouping(detail["config"], len(self._names))
+        elif event.kind == "arm":
+            self._names.append(detail["name"])
+        name = row.get("name")
+        if (None if _is_blank(name) else name) != (None if event.arm is None else self._names[event.arm]):
+            raise ValueError("another name")
+        if _is_blank(row.get("question")):
+            return event
+        return event._replace(question=_pack_question(row["question"], self._grouping))
 
 
 def _read_event(row: Mapping[str, Any]) -> EventRow:

@@ -44,7 +44,7 @@ class _KnownHashes:
     def get(self, seq: int) -> str | None:
         """Return the hash after an event, if it is known; events must be asked for in order."""
         if self._computed.start == 0 and self._computed.seq <= seq <= self._row.seq:
-            self._computed = hash_log(self._store, self._row.id, seq, self._computed)
+            self._computed = hash_log(self._store, self._row, seq, self._computed)
             if self._computed.seq == seq:
                 return self._computed.value
         return self.stored.get(seq)
@@ -74,7 +74,7 @@ def check_export(store: Store, row: ExperimentRow, file: Path) -> ExportCheck:
 
     """
     known = _KnownHashes(store, row)
-    events = iter(read_export(file, has_questions=True))
+    events = iter(read_export(file, is_exact=True))
     first = next(events, None)
     if first is None:
         raise UserError(f"{file}: has no events: {EXPECTED}")
