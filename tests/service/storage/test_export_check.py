@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -181,3 +183,20 @@ def test_compact_verb_names_damaged_logs_and_goes_on(store: Store, call: Call) -
     assert done.exit_code == 1
     assert "gap" in done.stdout
     assert store.read_first(2) is None
+
+
+def test_commands_for_privacy_officers_work(store: Store, url: str, tmp_path: Path) -> None:
+    """As the page has them: what is older is gone, states are proved, and the export is confirmed."""
+    page = (Path(__file__).parents[3] / "docs" / "privacy_officer.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"^<!-- run -->\n```bash\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    row, printed = find(store, "headlines"), []
+    for line in block.splitlines():
+        words = [url if word == "sqlite:///bandits.db" else word for word in shlex.split(line)]
+        words = [str(tmp_path / word) if word == "headlines.csv" else word for word in words]
+        done = CliRunner().invoke(main, words[1:])
+        assert (words[0], done.exit_code) == ("maskedbandits", 0), done.output
+        printed.append(done.stdout)
+    assert f"headlines: {row.seq} events removed" in printed[1]
+    assert store.read_first(row.id) is None
+    assert f"from the snapshot at event {row.seq}" in printed[2]
+    assert f"events 1 to {row.seq} are those of the log" in printed[3]
