@@ -158,6 +158,11 @@ class Compactor:
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="maskedbandits-compactor", daemon=True)
 
+    @property
+    def is_running(self) -> bool:
+        """Whether the thread is there."""
+        return self._thread.is_alive()
+
     def start(self) -> None:
         """Start the thread, unless events are kept for ever."""
         if self._days:
@@ -166,7 +171,7 @@ class Compactor:
     def stop(self) -> None:
         """Stop the thread; an unfinished removal goes on in the next process."""
         self._stopping.set()
-        if self._thread.is_alive():
+        if self.is_running:
             self._thread.join()
 
     def _run(self) -> None:
@@ -186,7 +191,7 @@ class Compactor:
     def compact_all(self, store: Store) -> None:
         """Compact all experiments, if no other process does, and none of the release before may run."""
         for row in store.list_experiments() if store.may_remove_events else ():
-            if not self._claim(store):
+            if not self.claim(store):
                 return
             try:
                 done = compact(store, row, get_cutoff(self._clock.now(), self._days), Pace(self._check).tick)
@@ -198,7 +203,8 @@ class Compactor:
                     "old events are removed", experiment=row.name, removed=done.removed, first_seq=done.first_seq
                 )
 
-    def _claim(self, store: Store) -> bool:
+    def claim(self, store: Store) -> bool:
+        """Claim the work for the next minutes; tell whether no other process has it."""
         now = int(self._clock.now())
         return store.claim(CLAIM, self._process, now, now + CLAIM_S)
 

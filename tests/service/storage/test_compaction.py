@@ -13,6 +13,7 @@ import pytest
 from aged import DAYS, NOW, append_reports, create_aged, find
 from store_samples import refused
 
+from helpers.private import write_tables
 from maskedbandits.errors import UserError
 from maskedbandits.service import compaction, recovery
 from maskedbandits.service.clock import Clock
@@ -54,7 +55,7 @@ def write_snapshot(store: Store, row: ExperimentRow, seq: int) -> ExperimentStat
 
 
 def delete_by_hand(store: Store, first: int, last: int) -> None:
-    with store._begin_write() as tx:
+    with write_tables(store) as tx:
         tx.execute("DELETE FROM event WHERE experiment = 1 AND seq BETWEEN ? AND ?", (first, last))
 
 
@@ -192,7 +193,7 @@ def test_backup_holds_log_that_begins_later(store: Store, tmp_path: Path) -> Non
 
 def test_backup_without_snapshot_is_refused(store: Store, tmp_path: Path) -> None:
     compact(store, find(store, "headlines"), CUTOFF)
-    with store._begin_write() as tx:
+    with write_tables(store) as tx:
         tx.execute("DELETE FROM snapshot WHERE experiment = 1 AND kernel = ?", (BASE_KERNEL,))
     with refused("headlines", "no snapshot covers"):
         backup(store, tmp_path / "copy")
@@ -227,11 +228,11 @@ def test_other_fold_version_is_folded_again(store: Store, monkeypatch: pytest.Mo
 def test_compactor_takes_turns_and_goes_on_after_damage(store: Store) -> None:
     create_aged(store, "damaged", 60)
     create_aged(store, "other", 60)
-    with store._begin_write() as tx:
+    with write_tables(store) as tx:
         tx.execute("DELETE FROM event WHERE experiment = 2 AND seq = 5")
     clock = Clock(lambda: 3600.0 * NOW)
     first, second = (Compactor(lambda: store, name, clock, 5) for name in ("first", "second"))
-    assert first._claim(store)
+    assert first.claim(store)
     second.compact_all(store)  # the first one works on it
     assert store.read_first(1) == 1
     first.compact_all(store)
@@ -242,13 +243,13 @@ def test_compactor_takes_turns_and_goes_on_after_damage(store: Store) -> None:
 def test_compactor_runs_only_with_limit(store: Store) -> None:
     keeps = Compactor(lambda: store, "keeps", Clock(), 0)
     keeps.start()
-    assert not keeps._thread.is_alive()
+    assert not keeps.is_running
     keeps.stop()
     removes = Compactor(lambda: store, "removes", Clock(), 1)
     removes.start()
-    assert removes._thread.is_alive()
+    assert removes.is_running
     removes.stop()
-    assert not removes._thread.is_alive()
+    assert not removes.is_running
 
 
 def test_cutoff_is_counted_in_days() -> None:

@@ -13,6 +13,7 @@ import pytest
 from aged import NOW, append_reports, create_aged, find
 from click.testing import CliRunner, Result
 
+from helpers.private import write_tables
 from maskedbandits.cli import main
 from maskedbandits.service import evaluation
 from maskedbandits.service.compaction import compact
@@ -118,7 +119,7 @@ def test_grouped_export_of_cut_log_has_questions(store: Store, call: Call, tmp_p
 def test_export_without_known_hash_is_not_called_honest(store: Store, call: Call, tmp_path: Path) -> None:
     file = tmp_path / "log.csv"
     call("export", "headlines", file)
-    with store._begin_write() as tx:  # as if the store had been restored from a backup from before the export
+    with write_tables(store) as tx:  # as if the store had been restored from a backup from before the export
         tx.execute("DELETE FROM snapshot WHERE kernel = ?", (LOG_HASH,))
     append_reports(store, find(store, "headlines"), 5, NOW, NOW + 1)
     assert call("replay", "headlines", "--export", file).exit_code == 0
@@ -177,7 +178,7 @@ def test_compact_verb_uses_the_setting(store: Store, call: Call, monkeypatch: py
 
 
 def test_compact_verb_names_damaged_logs_and_goes_on(store: Store, call: Call) -> None:
-    with store._begin_write() as tx:
+    with write_tables(store) as tx:
         tx.execute("DELETE FROM event WHERE experiment = 1 AND seq = 9")
     done = call("compact", "--days", 10)
     assert done.exit_code == 1
