@@ -23,6 +23,7 @@ from bench import (
     peers,
     regret,
     speed,
+    store_size,
     suite,
     sweep,
 )
@@ -326,3 +327,14 @@ def test_goal_covers_all_backends() -> None:
     rows.append(sweep.Spent("short", "processes", 10, 0.89, 1.0, "b"))
     assert "missed" in sweep.verdicts(rows)[0]
     assert sweep.verdicts(rows)[1] == "All backends did not make the same numbers."
+
+
+def test_store_size_is_of_kept_reports() -> None:
+    with store_size.open_sqlite() as opened:
+        sizes = store_size.churn(opened, 60, 5)
+        assert [each[:2] for each in sizes] == [(30, 600), (60, 600)]
+        _, kept, size = sizes[-1]
+        assert size * kept == opened.measure()
+        log = opened.store.read_events(1, 0, 2_000)
+        assert len(log) == kept
+        assert sum(event.expires is not None for event in log) == 5 * store_size.STEPS

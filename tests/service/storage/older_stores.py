@@ -3,23 +3,52 @@
 from __future__ import annotations
 
 import sqlite3
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
+from typing import Any
 
 import psycopg
+import pytest
+
+from maskedbandits.service.storage import Store
+from maskedbandits.service.storage.base import Transaction
+from maskedbandits.service.storage.urls import parse_url
 
 OLDER = Path(__file__).with_name("older")
 FIRST_HEADS = {1: 16, 2: 6}  # of the logs in each file
 START = 29_900_040  # the minute up to which each file has forgotten ids
 
 
-def build_older(url: str, version: int) -> None:
-    """Build a store of version 2 or 3 at a URL where there is none."""
-    dialect, _, location = url.partition("://")
-    script = (OLDER / f"version_{version}.{dialect}.sql").read_text()
-    if dialect == "sqlite":
-        with closing(sqlite3.connect(location.removeprefix("/"))) as connection:
+class Killed(Exception):  # noqa: N818 - what happens to a process
+    """Stands for the end of a process."""
+
+
+def build_older(url: str, version: int, *, empty: bool = False) -> None:
+    """Build a store of version 2 or 3 at a URL where there is none; ``empty``: without experiments."""
+    address = parse_url(url)
+    script = (OLDER / f"version_{version}.{address.dialect}.sql").read_text()
+    if empty:
+        script = script[: script.index("INSERT INTO experiment ")]
+    if address.dialect == "sqlite":
+        with closing(sqlite3.connect(address.location)) as connection:
             connection.executescript(script)
     else:
-        with psycopg.connect(url) as connection:
+        with psycopg.connect(address.location) as connection:
             connection.execute(script.encode())
+
+
+def interrupt_upgrade(store: Store, step: str) -> None:
+    """Begin an upgrade that is killed before one of its steps."""
+
+    def kill(*given: Any) -> None:
+        raise Killed
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(type(store), step, kill)
+        with suppress(Killed):
+            store.upgrade(rewrite_nothing)
+            raise AssertionError(f"no upgrade came to {step}")
+
+
+def rewrite_nothing(tx: Transaction, version: int) -> None:
+    """Leave the rows of an older version as they are."""

@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from older_stores import rewrite_nothing
 from postgres import Cluster
 from store_samples import HOUR, LATER, create_sample, refused, report, to_id
 
 from helpers.private import write_tables
 from maskedbandits.service.storage import Store, StoreUnavailable, open_store, schema
 from maskedbandits.service.storage.backup import CopyCounts, backup, restore
-from maskedbandits.service.storage.base import TableRows, Transaction
+from maskedbandits.service.storage.base import TableRows
 from maskedbandits.service.storage.models import Change, Visit
 
 pytest_plugins = ["store_fixtures"]
@@ -229,10 +230,6 @@ def test_truncated_backup_is_rejected(backup_file: Path, target: str) -> None:
 # Tables of other versions
 
 
-def as_it_is(tx: Transaction, version: int) -> None:
-    """Rewrite nothing: these stores hold no secrets."""
-
-
 def set_version(store: Store, version: int) -> None:
     with write_tables(store) as tx:
         tx.execute("UPDATE meta SET value = ? WHERE key = 'schema'", (str(version),))
@@ -243,7 +240,7 @@ def test_newer_tables_are_rejected(any_url: str, any_store: Store) -> None:
     with refused("version 5, this maskedbandits knows 4: install a newer one"):
         open_store(any_url)
     with open_store(any_url, any_version=True) as store, refused("install a newer one"):
-        store.upgrade(as_it_is)
+        store.upgrade(rewrite_nothing)
 
 
 def test_copied_sqlite_file_is_a_store(backup_file: Path) -> None:

@@ -314,7 +314,7 @@ def test_grown_log_is_not_scanned(place: str) -> None:
 
 _FULL_READS = (
     "SELECT sum(seq_scan) FROM pg_stat_user_tables WHERE schemaname = current_schema() "
-    "AND relname IN ('event', 'visitor')"
+    "AND relname IN ('event', 'report_id', 'visitor')"
 )
 
 

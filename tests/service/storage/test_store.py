@@ -9,13 +9,15 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
+from older_stores import build_older, interrupt_upgrade, rewrite_nothing
 from postgres import Cluster
 from store_samples import to_id
 
 from maskedbandits.errors import UserError
 from maskedbandits.service.event_columns import NUMBERS, EventColumns
 from maskedbandits.service.storage import Store, open_store
+from maskedbandits.service.storage.layouts import Layout
 from maskedbandits.service.storage.models import Change, NewArmRow, NewReport, Visit
 from naive.store import NaiveStore
 from trials import examples
@@ -74,8 +76,29 @@ class Side(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.url = type(self).place()
-        self.store: Store = open_store(self.url, create=True)
         self.naive = NaiveStore()
+
+    @initialize(is_older=st.booleans())
+    def open(self, is_older: bool) -> None:
+        if is_older:
+            build_older(self.url, 3, empty=True)
+        self.store: Store = open_store(self.url, create=True)
+        self.layout = Layout.SHARED if is_older else Layout.CURRENT
+
+    @precondition(lambda self: self.layout is Layout.SHARED)
+    @rule()
+    def begin_upgrade(self) -> None:
+        """Another process begins an upgrade, and is killed before it moves any ids."""
+        with open_store(self.url) as other:
+            interrupt_upgrade(other, "_move_ids")
+        self.layout = Layout.MOVING
+
+    @precondition(lambda self: self.layout is not Layout.CURRENT)
+    @rule()
+    def upgrade(self) -> None:
+        with open_store(self.url) as other:
+            assert other.upgrade(rewrite_nothing) == (3, 4)
+        self.layout = Layout.CURRENT
 
     def done(self, work: Callable[[], Any]) -> bool:
         """Tell whether something was done, and not refused."""

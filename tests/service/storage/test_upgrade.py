@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from older_stores import FIRST_HEADS, START, build_older
+from older_stores import FIRST_HEADS, START, build_older, interrupt_upgrade, rewrite_nothing
+from postgres import Cluster
 from store_samples import HOUR, LATER, create_sample, refused, report, to_id
 
-from helpers.private import read_tables, write_tables
+from helpers.private import connection_of, read_tables, write_tables
 from maskedbandits.service.storage import Store, StoreUnavailable, open_store, schema
 from maskedbandits.service.storage.backup import CopyCounts, backup, restore
 from maskedbandits.service.storage.layouts import Layout
@@ -20,10 +21,6 @@ from maskedbandits.service.storage.models import DUPLICATE, LATE, EventRow, KeyR
 pytest_plugins = ["store_fixtures"]
 
 KNOWN, FORGOTTEN = b"\xa0\xb1\xc2" + bytes([0] * 7 + [3]), b"\xa0\xb1\xc2" + bytes(8)  # ids in the store of version 3
-
-
-def as_it_is(tx: Any, version: int) -> None:
-    """Rewrite nothing."""
 
 
 def read_logs(store: Store) -> dict[int, list[EventRow]]:
@@ -62,10 +59,6 @@ def shared_url(any_url: str) -> str:
     """A store that the release before this one has written."""
     build_older(any_url, 3)
     return any_url
-
-
-class Killed(Exception):  # noqa: N818 - what happens to a process
-    """Stands for the end of a process."""
 
 
 # From version 3, online
@@ -109,28 +102,15 @@ def test_upgrade_changes_no_answer(shared_url: str) -> None:
 
     with open_store(shared_url) as running, open_store(shared_url) as other:
         look(running)
-        interrupted(other, "_move_ids", lambda: None)
+        interrupt_upgrade(other, "_move_ids")
         look(running)
-        assert other.upgrade(as_it_is) == (3, 4)
+        assert other.upgrade(rewrite_nothing) == (3, 4)
         look(running)
-        assert other.upgrade(as_it_is) == (4, 4)
+        assert other.upgrade(rewrite_nothing) == (4, 4)
     with open_store(shared_url) as store:
         look(store)
     assert seen[0][2] == [DUPLICATE, LATE, -2]
     assert seen[1:] == seen[:1] * 3
-
-
-def interrupted(store: Store, step: str, before: Callable[[], None]) -> None:
-    """Begin an upgrade that is killed at one of its steps."""
-
-    def kill(*given: Any) -> None:
-        before()
-        raise Killed
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(type(store), step, kill)
-        with pytest.raises(Killed):
-            store.upgrade(as_it_is)
 
 
 @pytest.mark.parametrize("step", ["_switch", "_move_ids", "_finish"])
@@ -140,11 +120,11 @@ def test_killed_upgrade_goes_on_where_it_stopped(shared_url: str, step: str, mon
     with open_store(shared_url) as store, open_store(shared_url) as running:
         before = read_logs(store)
         assert running.append([report(decision=to_id(1))]) == [17]
-        interrupted(store, step, lambda: None)
+        interrupt_upgrade(store, step)
         assert running.append([report(decision=to_id(each)) for each in (1, 2)]) == [DUPLICATE, 18]
         assert running.append([report(decision=to_id(each)) for each in (2, 1)]) == [DUPLICATE, DUPLICATE]
         running.forget(START + 1440)
-        assert store.upgrade(as_it_is) == (3, 4)
+        assert store.upgrade(rewrite_nothing) == (3, 4)
         assert running.append([report(decision=to_id(each)) for each in (1, 2, 3)]) == [DUPLICATE, DUPLICATE, 19]
         after = read_logs(running)[1]
         assert [event._replace(expires=None) for event in after[:16]] == [
@@ -156,7 +136,7 @@ def test_killed_upgrade_goes_on_where_it_stopped(shared_url: str, step: str, mon
 
 def test_upgraded_store_has_the_tables_of_a_new_one(shared_url: str, tmp_path: Path) -> None:
     with open_store(shared_url) as store:
-        store.upgrade(as_it_is)
+        store.upgrade(rewrite_nothing)
         with open_store(f"sqlite:///{tmp_path}/new.db", create=True) as new:
             assert list_columns(store) == list_columns(new)
         with read_tables(store) as tx:
@@ -167,7 +147,7 @@ def test_upgraded_store_has_the_tables_of_a_new_one(shared_url: str, tmp_path: P
 
 def test_process_of_the_older_release_writes_nothing_afterwards(shared_url: str) -> None:
     with open_store(shared_url) as store:
-        store.upgrade(as_it_is)
+        store.upgrade(rewrite_nothing)
         for statement in (
             "INSERT INTO event (experiment, seq, kind, hour, decision, expires) VALUES (1, 17, 'report', 1, ?, 1)",
             "SELECT seq, expires FROM event WHERE decision = ?",
@@ -186,10 +166,10 @@ def test_upgrade_waits_for_a_backup(any_url: str, tmp_path: Path, monkeypatch: p
         with store.dump() as tables:
             next(tables)
             with pytest.raises(StoreUnavailable, match="writing"):
-                store.upgrade(as_it_is)
+                store.upgrade(rewrite_nothing)
             assert store.append([report()]) == [17]  # nobody waits behind the upgrade
             assert dict(row for table, rows in tables for row in rows if table == "meta") == {}
-        assert store.upgrade(as_it_is) == (3, 4)
+        assert store.upgrade(rewrite_nothing) == (3, 4)
 
 
 def test_reports_are_counted_once_during_upgrade(shared_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -218,7 +198,7 @@ def test_reports_are_counted_once_during_upgrade(shared_url: str, monkeypatch: p
             sender.start()
         try:
             wait_for(lambda: min(turns) > 5)
-            assert store.upgrade(as_it_is) == (3, 4)
+            assert store.upgrade(rewrite_nothing) == (3, 4)
             reached = max(turns)
             wait_for(lambda: min(turns) > reached + 5)
         finally:
@@ -240,16 +220,45 @@ def wait_for(condition: Callable[[], bool]) -> None:
     raise AssertionError("nothing happened for a minute")
 
 
+@pytest.mark.parametrize("layout", Layout)
+def test_no_layout_scans_a_grown_log(postgres_server: Cluster, layout: Layout) -> None:
+    place = postgres_server.place()
+    build_older(place, 3)
+    with open_store(place) as store:
+        reach_layout(store, layout)
+        postgres_server.execute("VACUUM ANALYZE")  # now the server knows that there is next to nothing
+
+        def work() -> list[Any]:
+            """Return the number of full scans ever."""
+            for _ in range(10):
+                batch = [report() for _ in range(100)]
+                store.append(batch)
+                store.recover_append(batch, {})
+            connection_of(store).execute("SELECT pg_stat_force_next_flush()")
+            return postgres_server.execute(
+                "SELECT sum(seq_scan) FROM pg_stat_user_tables WHERE schemaname = %s "
+                "AND relname IN ('event', 'report_id')",
+                place.rpartition("%3D")[2],
+            )
+
+        assert work() == work()
+
+
+def reach_layout(store: Store, layout: Layout) -> None:
+    """Bring a store of version 3 to a later layout, without moving ids."""
+    if layout is Layout.MOVING:
+        interrupt_upgrade(store, "_move_ids")
+    elif layout is Layout.CURRENT:
+        store.upgrade(rewrite_nothing)
+
+
 # Backups
 
 
 @pytest.mark.parametrize("layout", Layout)
 def test_backup_of_each_layout_is_of_this_version(shared_url: str, layout: Layout, tmp_path: Path) -> None:
     with open_store(shared_url) as store:
-        if layout is Layout.MOVING:
-            interrupted(store, "_finish", lambda: None)
-        elif layout is Layout.CURRENT:
-            store.upgrade(as_it_is)
+        reach_layout(store, layout)
         assert backup(store, tmp_path / "backup") == CopyCounts(2, 22)
         before = read_logs(store), count_pending(store)
     target = f"sqlite:///{tmp_path}/restored.db"
@@ -287,10 +296,10 @@ def test_failed_upgrade_changes_nothing(any_url: str, monkeypatch: pytest.Monkey
             steps = schema.STEPS[2][store.DIALECT]
             patch.setitem(schema.STEPS, 2, {store.DIALECT: (*steps, "NONSENSE")})
             with pytest.raises(Exception, match="NONSENSE"):
-                store.upgrade(as_it_is)
+                store.upgrade(rewrite_nothing)
         assert store.read_version() == 2
-        assert store.upgrade(as_it_is) == (2, 4)
-        assert store.upgrade(as_it_is) == (4, 4)
+        assert store.upgrade(rewrite_nothing) == (2, 4)
+        assert store.upgrade(rewrite_nothing) == (4, 4)
         assert store.read_heads() == FIRST_HEADS
 
 
@@ -305,7 +314,7 @@ def test_store_of_version_1_is_upgraded(any_url: str, tmp_path: Path) -> None:
             tx.execute("ALTER TABLE event DROP COLUMN question")
             tx.execute("ALTER TABLE event DROP COLUMN config")
             tx.execute("UPDATE meta SET value = '1' WHERE key = 'schema'")
-        assert store.upgrade(as_it_is) == (1, 4)
+        assert store.upgrade(rewrite_nothing) == (1, 4)
     with open_store(any_url) as store:
         assert create_sample(store, "another").id == 2
         plain, grouped = report()._replace(config=7), report()._replace(arm=None, probability=None, question=b"abc")

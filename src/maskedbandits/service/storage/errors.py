@@ -19,6 +19,10 @@ class StoreUnavailable(Exception):  # noqa: N818 - the word is an error already
         self.reason, self.may_be_committed = reason, may_be_committed
 
 
+class Busy(StoreUnavailable):
+    """Other transactions hold the locks for too long; nothing was written."""
+
+
 class LayoutChanged(StoreUnavailable):
     """An upgrade has changed the tables since this process looked at them, or they are damaged; nothing was written."""
 

@@ -17,7 +17,7 @@ from maskedbandits.errors import UserError, translate_errors
 from maskedbandits.service.event_columns import NUMBERS, EventColumns, Ints
 from maskedbandits.service.storage import errors, schema
 from maskedbandits.service.storage.base import Row, TableRows, Transaction
-from maskedbandits.service.storage.errors import LayoutChanged, StoreUnavailable, Unreachable, first_line
+from maskedbandits.service.storage.errors import Busy, LayoutChanged, StoreUnavailable, Unreachable, first_line
 from maskedbandits.service.storage.layouts import (
     ID_COLUMNS,
     IDS,
@@ -43,10 +43,11 @@ CONNECTION_DEFAULTS = {
     "keepalives_interval": "5",
     "keepalives_count": "3",
     "tcp_user_timeout": "30000",
-    "application_name": "maskedbandits",
+    "application_name": f"maskedbandits/{schema.VERSION}",
 }
 # A new connection may help: read-only after a failover, lost plans or lost statements.
 STALE = {"25006", "26000", "0A000"}
+BUSY = {"55P03", "40P01"}  # no lock in time, or a deadlock
 NO_COLUMN = "42703"  # a statement for another layout of the tables
 TRANSIENT = {  # reasons that may be fixed while callers try again
     "42501": "not permitted: grant this user all rights on the tables",
@@ -62,6 +63,10 @@ class PostgresStore(Store):
     DIALECT, FOR_UPDATE = "postgresql", " FOR NO KEY UPDATE"
     NOW = "CAST(extract(epoch FROM clock_timestamp()) AS double precision)"
     WAIT_BRIEFLY = ("SET LOCAL lock_timeout = '500ms'",)
+    COUNT_OLDER = (
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() "
+        "AND application_name = 'maskedbandits'"  # newer ones have a number behind it
+    )
     DROP_OLD_COLUMNS = tuple(f"ALTER TABLE event DROP COLUMN {column}" for column in OLD_COLUMNS.values())
 
     def __init__(self, url: str, *, create: bool = False, durable: bool = True) -> None:
@@ -451,7 +456,8 @@ def _explain(name: str, error: Exception, *, may_be_committed: bool) -> StoreUna
     is_transient = isinstance(error, (psycopg.OperationalError, psycopg.InternalError))
     if not (is_transient or state in STALE or state in TRANSIENT):
         return None
-    return StoreUnavailable(f"{name}: {TRANSIENT.get(state, first_line(error))}", may_be_committed=may_be_committed)
+    kind = Busy if state in BUSY else StoreUnavailable
+    return kind(f"{name}: {TRANSIENT.get(state, first_line(error))}", may_be_committed=may_be_committed)
 
 
 def _parse_url(url: str) -> dict[str, Any]:

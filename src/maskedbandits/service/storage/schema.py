@@ -32,6 +32,7 @@ class Table(NamedTuple):
     columns: Mapping[str, str]
     has_short_rows: bool = True  # SQLite stores short rows in the order of the key, and many are copied at once
     is_busy: bool = False  # PostgreSQL leaves room beside rows that are updated all the time
+    loses_rows: bool = False  # PostgreSQL is to use the room of deleted rows soon: see ``REUSE``
 
 
 TABLES = {
@@ -74,10 +75,12 @@ TABLES = {
             "config": "int?",
             "question": "bytes?",
         },
+        loses_rows=True,
     ),
     "report_id": Table(  # of reports that devices may still repeat
         ("experiment", "decision"),
         {"experiment": "int", "decision": "bytes", "seq": "long", "expires": "int"},
+        loses_rows=True,
     ),
     "snapshot": Table(
         ("experiment", "kernel", "seq"),
@@ -131,6 +134,10 @@ TABLES = {
         has_short_rows=False,
     ),
 }
+
+# Old events and ids are deleted all the time. By default PostgreSQL lets them fill a fifth of the table.
+REUSE = "autovacuum_vacuum_scale_factor = 0.02"
+FULL = " WITH (fillfactor = 100)"  # of an index that only grows at its end: leave no room in its pages
 
 # What version 4 has beside the tables of version 3.
 NEW_TABLES = ("report_id", "audit", "idempotency")
@@ -239,7 +246,10 @@ def list_additions(dialect: str) -> list[str]:
         for table, added in NEW_COLUMNS.items()
         for column in added
     ]
-    return [*tables, *columns, *NEW_INDEXES]
+    settings = []
+    if dialect == "postgresql":
+        settings = [f"ALTER TABLE event SET ({REUSE})", "ALTER INDEX event_pkey SET (fillfactor = 100)"]
+    return [*tables, *columns, *settings, *NEW_INDEXES]
 
 
 def parse_version(text: object, name: str) -> int:
@@ -271,10 +281,13 @@ def _format_column(column: str, word: str, dialect: str) -> str:
 
 def _format_create(name: str, table: Table, dialect: str) -> str:
     parts = [_format_column(column, word, dialect) for column, word in table.columns.items()]
-    parts.append(f"PRIMARY KEY ({', '.join(table.key)})")
+    is_full = dialect == "postgresql" and name == "event"
+    parts.append(f"PRIMARY KEY ({', '.join(table.key)}){FULL if is_full else ''}")
     end = ""
     if dialect == "sqlite" and table.has_short_rows:
         end = " WITHOUT ROWID"
     if dialect == "postgresql" and table.is_busy:
         end = " WITH (fillfactor = 50)"
+    if dialect == "postgresql" and table.loses_rows:
+        end = f" WITH ({REUSE})"
     return f"CREATE TABLE {name} ({', '.join(parts)}){end}"

@@ -69,6 +69,7 @@ class SqliteStore(Store):
     DIALECT, FOR_UPDATE = "sqlite", ""  # SQLite has one writer at a time
     NOW = "NULL"  # processes that share a file share the machine's clock
     WAIT_BRIEFLY = ()
+    COUNT_OLDER = "SELECT 0"  # a file does not know who has opened it
     # SQLite would write all rows again to drop a column. Other names make earlier statements fail, as without it.
     DROP_OLD_COLUMNS = tuple(f"ALTER TABLE event RENAME COLUMN {old} TO empty_{old}" for old in OLD_COLUMNS.values())
 

@@ -12,9 +12,11 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
+from maskedbandits._util.safe_text import format_count
+from maskedbandits.errors import UserError
 from maskedbandits.service.storage import schema
 from maskedbandits.service.storage.base import StoreBackend, Transaction
-from maskedbandits.service.storage.errors import LayoutChanged, StoreUnavailable
+from maskedbandits.service.storage.errors import Busy, LayoutChanged, StoreUnavailable
 from maskedbandits.service.storage.layouts import (
     EXPANDED_KEY,
     MOVING_KEY,
@@ -61,10 +63,19 @@ class Upgrades(StoreBackend):
         if self._read_layout() is Layout.CURRENT:
             return version, schema.VERSION
         self.expand()
+        self._refuse_older_processes()
         self._change_tables(self._switch)
         self._move_ids()
         self._change_tables(self._finish)
         return SHARED_VERSION, schema.VERSION
+
+    def _refuse_older_processes(self) -> None:
+        """Refuse to take the tables away from processes of an earlier release, as far as the database knows them."""
+        with self._begin_read() as tx:
+            count = tx.query(self.COUNT_OLDER)[0][0]
+        if count:
+            who = f"{format_count(count, 'connection')} of an earlier release"
+            raise UserError(f"{self.name}: {who}: restart its processes with this release first")
 
     def _change_tables(self, work: Callable[[Transaction], T]) -> T:
         """Change tables in one transaction, which waits for others only briefly, because new ones wait behind it."""
@@ -75,7 +86,7 @@ class Upgrades(StoreBackend):
                     for statement in self.WAIT_BRIEFLY:
                         tx.execute(statement)
                     return work(tx)
-            except StoreUnavailable:
+            except Busy:
                 if time.monotonic() > until:
                     raise
                 time.sleep(PAUSE_S)
