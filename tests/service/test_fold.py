@@ -155,7 +155,7 @@ def test_altered_header_is_refused() -> None:
 def test_snapshot_of_changed_own_policy_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     seq, body, digest = fold("klucb-cf", 50).snapshot()
     monkeypatch.setattr(snapshots, "get_origin", lambda policy: "other code")
-    with pytest.raises(snapshots.OtherFoldError, match="changed since.* event 50"):
+    with pytest.raises(snapshots.OtherFoldError, match=r"changed since.* event 50"):
         ExperimentState.from_snapshot(body, seq, digest)
     monkeypatch.undo()
     monkeypatch.delitem(KINDS, "klucb-cf")

@@ -71,9 +71,8 @@ def _load_first_valid(
                 state.log_hash = hash_log(store, row, state.seq)
             return state
     if least > 0:
-        why = f" ({reasons[0]})" if reasons else ""
-        what = f"events 1 to {least} are not there, and no valid snapshot covers them{why}"
-        raise DamagedError(f"{row.name}: {what}: restore a backup")
+        what = f"events 1 to {least} are not there, and no valid snapshot covers them"
+        raise DamagedError(f"{row.name}: {what}: {reasons[0] if reasons else 'restore a backup'}")
     return ExperimentState()
 
 

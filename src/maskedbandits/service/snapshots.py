@@ -153,12 +153,13 @@ def decode(body: bytes) -> SnapshotContents:
     if body[:1] and body[0] in OLD_FORMATS:
         return _decode_old(body)
     if len(body) < HEAD.size + CHECKSUM_BYTES or body[0] != FORMAT:
-        raise OtherFoldError("a snapshot is damaged, or of another version")
+        raise OtherFoldError("a snapshot is damaged, or of another version: restore a backup")
     if hashlib.sha256(body[:-CHECKSUM_BYTES]).digest() != body[-CHECKSUM_BYTES:]:
-        raise UserError("a snapshot is damaged: its checksum differs")
+        raise UserError("a snapshot is damaged, because its checksum differs: restore a backup")
     _, fold, length = HEAD.unpack_from(body)
     if fold != FOLD_VERSION:
-        raise OtherFoldError(f"a snapshot has fold version {fold}, and this release has {FOLD_VERSION}")
+        what = f"a snapshot has fold version {fold}, and this release has {FOLD_VERSION}"
+        raise OtherFoldError(f"{what}: install the release that wrote it, or restore a backup")
     end = HEAD.size + length
     try:
         header = json.loads(body[HEAD.size : end])

@@ -272,5 +272,5 @@ class ExperimentState:
         wanted = 1 if isinstance(policy, Contextual) else policy.arms
         is_consistent = state.reported.size == wanted and state.reported.sum() == policy.observations + state.held_back
         if state.compute_digest() != (seq, digest) or contents.seq not in (0, seq) or not is_consistent:
-            raise UserError("a snapshot is damaged: its digest differs")
+            raise UserError("a snapshot is damaged, because its digest differs: restore a backup")
         return state

@@ -225,6 +225,21 @@ def test_other_fold_version_is_folded_again(store: Store, monkeypatch: pytest.Mo
         load_newest(store, row)
 
 
+def test_changed_code_of_own_policy_is_folded_again_or_named(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    row, digest = find(store, "headlines"), fold(store, find(store, "headlines")).compute_digest()
+    write_snapshot(store, row, 300)
+    with monkeypatch.context() as patch:
+        patch.setattr("maskedbandits.service.snapshots.get_origin", lambda policy: "other code")
+        state = load_newest(store, row)
+        assert (state.seq, fold(store, row, state).compute_digest()) == (0, digest)
+    compact(store, row, CUTOFF)
+    monkeypatch.setattr("maskedbandits.service.snapshots.get_origin", lambda policy: "other code")
+    with refused(
+        "headlines", "code of the policy 'klucb-cf' has changed", "install the earlier code", kind=DamagedError
+    ):
+        load_newest(store, find(store, "headlines"))
+
+
 def test_compactor_takes_turns_and_goes_on_after_damage(store: Store) -> None:
     create_aged(store, "damaged", 60)
     create_aged(store, "other", 60)
