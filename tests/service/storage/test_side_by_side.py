@@ -111,7 +111,7 @@ def test_two_releases_share_a_store_and_one_upgrades_it(
     forgotten = before.start("try", LATE)  # a process that was not restarted
     if "postgresql" in any_url:  # which knows it by its name
         wait_until_ready([forgotten])
-        with open_store(any_url) as store, pytest.raises(UserError, match="1 connection of an earlier release"):
+        with open_store(any_url) as store, pytest.raises(UserError, match="earlier release"):
             store.upgrade(rewrite_nothing)
         forgotten.kill()
         before.url += "&application_name=unknown"
@@ -128,5 +128,5 @@ def test_two_releases_share_a_store_and_one_upgrades_it(
     check_log(any_url, *accepted)
     assert set().union(*accepted) == set(map(str, range(1, SECOND)))
     assert now.run("digest", FIRST) == digest
-    with pytest.raises(AssertionError, match="this maskedbandits knows 3: install a newer one"):
+    with pytest.raises(AssertionError, match="install a newer one"):
         before.run("digest", FIRST)

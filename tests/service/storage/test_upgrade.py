@@ -221,7 +221,7 @@ def wait_for(condition: Callable[[], bool]) -> None:
 
 
 @pytest.mark.parametrize("layout", Layout)
-def test_no_layout_scans_a_grown_log(postgres_server: Cluster, layout: Layout) -> None:
+def test_grown_log_is_read_by_its_indexes(postgres_server: Cluster, layout: Layout) -> None:
     place = postgres_server.place()
     build_older(place, 3)
     with open_store(place) as store:

@@ -80,11 +80,16 @@ def run_in_background(work: Callable[..., T], *arguments: Any) -> Future[T]:
 def prepare_store(settings: Settings) -> bool:
     """Open the store once, and create it if there is none; return whether it ever had keys."""
     from maskedbandits.service.secret import load_secrets
+    from maskedbandits.service.server import logging
     from maskedbandits.service.storage import open_store
+    from maskedbandits.service.storage.schema import VERSION
 
     with open_store(settings.storage, create=True) as store:
         rows = store.list_keys()
         load_secrets(store)  # which refuses a wrong secret
+        if store.read_version() < VERSION:
+            remedy = "run maskedbandits upgrade once all processes are of this release"
+            logging.event("store is shared with the earlier release", remedy=remedy)
     if not settings.is_loopback and all(row.revoked is not None for row in rows):
         what = f"host = {settings.host!r} admits other machines, but there is no key"
         raise UserError(f"{what}: run maskedbandits key create --role admin, or leave out --host")

@@ -1,0 +1,56 @@
+"""A service that runs while its store is upgraded needs no restart, and counts every report once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pytest
+from older_stores import build_older, interrupt_upgrade, rewrite_nothing
+from registries import build_registry, until
+from web import SMALL, Served
+
+from maskedbandits.service.replay import Claim, replay
+from maskedbandits.service.storage import open_store
+
+pytest_plugins = ["service_fixtures", "store_fixtures"]
+
+DECISIONS, REPORTS = "/v1/experiments/headline/decisions", "/v1/reports"
+
+
+@pytest.fixture
+def served(any_url: str, restless: None) -> Iterator[Served]:
+    """A service of this release on a store of the one before."""
+    build_older(any_url, 3, empty=True)
+    with Served(build_registry(any_url)) as service:
+        assert service.post("/v1/experiments", SMALL).status == 201
+        yield service
+
+
+def send(served: Served, tokens: Sequence[str]) -> list[str]:
+    reply = served.post(REPORTS, {"reports": [{"token": each, "bit": 1} for each in tokens]})
+    return [each["status"] for each in reply.json["results"]]
+
+
+def view_at(served: Served, seq: int) -> dict[str, object]:
+    """Return the state of the experiment after an event, without what differs between processes."""
+    served.run(until(lambda: served.registry.get_by_id(1).state.seq == seq))
+    view = served.registry.get_by_id(1).view()
+    return {name: view[name] for name in ("seq", "digest", "pending", "reported")}
+
+
+def test_running_service_counts_reports_once_through_an_upgrade(served: Served, any_url: str) -> None:
+    tokens = [each["token"] for each in served.post(DECISIONS, {"n": 8}).json["decisions"]]
+    assert send(served, tokens[:2]) == ["accepted"] * 2
+    with open_store(any_url) as other:
+        interrupt_upgrade(other, "_move_ids")
+        assert send(served, tokens[:4]) == [*["duplicate"] * 2, *["accepted"] * 2]
+        assert other.upgrade(rewrite_nothing) == (3, 4)
+        assert send(served, tokens[:6]) == [*["duplicate"] * 4, *["accepted"] * 2]
+        state = view_at(served, 7)
+        (row,) = other.list_experiments()
+        assert replay(other, row, [Claim("service", 7, str(state["digest"]))]).agreeing
+    assert (sum(state["reported"]), sum(state["pending"])) == (6, 2)  # type: ignore[call-overload]
+    served.close()
+    with Served(build_registry(any_url)) as restarted:
+        assert view_at(restarted, 7) == state
+        assert send(restarted, tokens) == [*["duplicate"] * 6, *["accepted"] * 2]
