@@ -144,6 +144,17 @@ def test_replay_says_where_it_starts(store: Store, call: Call) -> None:
     assert (found["start"], found["events"], found["holds"]) == (row.first_seq - 1, row.seq, True)
 
 
+def test_backup_says_where_a_log_starts(store: Store, call: Call, tmp_path: Path) -> None:
+    file, copy = tmp_path / "b.backup", f"sqlite:///{tmp_path / 'copy.db'}"
+    assert "starts" not in call("backup", file).stdout
+    compact(store, find(store, "headlines"), CUTOFF)
+    first = find(store, "headlines").first_seq
+    line = f"headlines: the log starts at event {first}: earlier events were removed by retention.\n"
+    assert call("backup", file).stdout.endswith(line)
+    assert json.loads(call("backup", file, "--json").stdout)["starts"] == {"headlines": first}
+    assert CliRunner().invoke(main, ["restore", str(file), "--storage", copy]).stdout.endswith(line)
+
+
 def test_evaluation_says_where_the_log_starts(store: Store, call: Call, tmp_path: Path) -> None:
     whole = read_log("headlines", read_stored_events(store, find(store, "headlines")))
     compact(store, find(store, "headlines"), CUTOFF)
