@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo test test-slow lint crash bench bench-audit bench-context bench-delays bench-features bench-liars bench-regret \
+.PHONY: help run demo test test-slow lint crash bench bench-audit bench-context bench-delays bench-features bench-liars bench-lifecycle bench-regret \
 	bench-service bench-sweep docs site release-check clean
 
 help: ## list the commands
@@ -50,6 +50,9 @@ bench-audit: $(VENV)/.run ## leaking programs that the audit finds, and how ofte
 
 bench-liars: $(VENV)/.run ## which share of liars, and how many lies in a row, turn policies; ten minutes
 	@$(BIN)/python -m bench.liars
+
+bench-lifecycle: $(VENV)/.test ## starts, refolds and retention of a service with a long past, some minutes
+	@$(BIN)/python -m bench.lifecycle
 
 bench-regret: $(VENV)/.run ## regret of the main policies on a suite of problems, both horizons, a quarter of an hour
 	@$(BIN)/python -m bench.regret --long

@@ -22,6 +22,7 @@ from bench import (
     goals,
     growth,
     liars,
+    lifecycle,
     peers,
     regret,
     speed,
@@ -357,3 +358,12 @@ def test_store_size_is_of_kept_reports() -> None:
         log = opened.store.read_events(1, 0, 2_000)
         assert len(log) == kept
         assert sum(event.expires is not None for event in log) == 5 * store_size.STEPS
+
+
+def test_long_past_is_measured(capsys: pytest.CaptureFixture[str]) -> None:
+    lifecycle.main(["--past", "3000", "--kept", "1000", "--alone"])
+    printed = capsys.readouterr().out
+    assert "3,000 past events; retention removed 2,000 in" in printed
+    for case in ("start after an upgrade", "start as usual"):
+        assert re.search(rf"sqlite: {case} [0-9.]+ CPU s with {1000 if 'upgrade' in case else 0:,} events", printed)
+    assert "CPU us an event (bar 1.0)" in printed

@@ -32,7 +32,7 @@ from postgres import Cluster, cluster
 from services import Service
 from visitors import EPSILON, Visitors
 
-from maskedbandits.service.replay import Claim, replay
+from maskedbandits.service.replay import AGREES, BAD, Claim, replay
 from maskedbandits.service.storage import Store, open_store
 from maskedbandits.service.storage.schema import list_columns
 
@@ -140,8 +140,8 @@ def count_outcomes(storage: str, services: list[Service], visitors: Visitors, ki
         changed=sum(bit != bits[mark][0] for mark, bit in visitors.acknowledged.items() if mark in bits),
         unknown=sum(mark not in visitors.sent for mark in bits),
         gaps=sum(number != index for index, number in enumerate(numbers, 1)),
-        states=len([claim for claim in found.agreeing if claim.source != "snapshot"]),
-        contradicting=len(found.contradicting) + len(found.out_of_reach),
+        states=len([claim for claim in found.list_claims(AGREES) if claim.source.startswith("port")]),
+        contradicting=len(found.list_claims(*BAD)),
         faults=tuple(visitors.faults),
     )
 

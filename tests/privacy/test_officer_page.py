@@ -49,7 +49,7 @@ def test_part_to_sign_fits_on_one_screen() -> None:
 
 def test_page_has_a_signature_block() -> None:
     headings = re.findall(r"^## (.*)$", TEXT, re.MULTILINE)
-    assert headings == ["Guarantee", "Signature", "Choose epsilon", "Choose a cap"]
+    assert headings == ["Guarantee", "Signature", "Choose epsilon", "Choose a cap", "Delete old reports"]
     signed = TEXT[TEXT.index("## Signature") : TEXT.index("## Choose epsilon")]
     assert {"signature", "date", "cap", "period", "groups"} <= set(re.findall(r"\w+", signed))
 

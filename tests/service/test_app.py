@@ -19,9 +19,9 @@ from maskedbandits.service import http, log_reader, log_writer
 from maskedbandits.service.app import App
 from maskedbandits.service.auth import create_key
 from maskedbandits.service.clock import Clock
+from maskedbandits.service.recovery import SNAPSHOT_KERNEL
 from maskedbandits.service.registry import ExperimentRegistry
 from maskedbandits.service.server.settings import Settings
-from maskedbandits.service.state import get_kernel_key
 from maskedbandits.service.storage import Store, StoreUnavailable
 
 pytest_plugins = ["service_fixtures"]
@@ -239,9 +239,9 @@ def test_closing_app_stops_registry(registry: ExperimentRegistry, store: Store) 
     with Served(registry) as served:
         served.post("/v1/experiments", SMALL)
         assert served.get("/readyz").status == 200
-        assert not store.list_snapshots(1, get_kernel_key())
+        assert not store.list_snapshots(1, SNAPSHOT_KERNEL)
     assert not registry.is_ready
-    assert [seq for seq, _ in store.list_snapshots(1, get_kernel_key())] == [1]  # the snapshot at the end
+    assert [seq for seq, _ in store.list_snapshots(1, SNAPSHOT_KERNEL)] == [1]  # the snapshot at the end
 
 
 # The time

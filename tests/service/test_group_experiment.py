@@ -13,7 +13,7 @@ from running import wait_for
 from web import Served, sign_token, token_of
 
 from maskedbandits.privacy import Question
-from maskedbandits.service.replay import replay
+from maskedbandits.service.replay import AGREES, replay
 from maskedbandits.service.schemas import MILLION, GroupsStateAnswer, QuestionAnswer
 from maskedbandits.service.state import ExperimentState
 from maskedbandits.service.storage import Store
@@ -220,7 +220,7 @@ def test_group_state_follows_from_log(served: Served, store: Store, epsilon: int
     row = store.list_experiments()[1]
     found = replay(store, row, [])
     assert found.holds
-    assert [claim.source for claim in found.agreeing] == ["snapshot"]
+    assert [claim.source for claim in found.list_claims(AGREES)] == ["snapshot"]
     assert (found.digest, found.reports) == (state["digest"], 81)
     events = store.read_events(row.id, 0, 1000)
     reports = [event for event in events if event.kind == "report"]

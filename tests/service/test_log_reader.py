@@ -36,12 +36,12 @@ def test_quarantined_experiment_is_tried_again(
 ) -> None:
     served.post("/v1/experiments", {**SMALL, "name": "other"})
     token = served.post(f"{OTHER}/decisions").json["token"]
-    read = SqliteStore.read_snapshot
+    read = SqliteStore.list_states
 
-    def read_one(self: SqliteStore, experiment: int, code: str) -> Any:
-        return read(self, experiment, code) if experiment == 1 else no_memory()
+    def read_one(self: SqliteStore, experiment: int) -> Any:
+        return read(self, experiment) if experiment == 1 else no_memory()
 
-    monkeypatch.setattr(SqliteStore, "read_snapshot", read_one)
+    monkeypatch.setattr(SqliteStore, "list_states", read_one)
     monkeypatch.setattr(log_reader, "MINUTE", 0.2)
     with Served(build_registry(storage)) as later:
         assert later.get("/readyz").status == 200

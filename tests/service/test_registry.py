@@ -9,8 +9,9 @@ from registries import build_registry, config, open_registry, report_of, reporte
 
 from helpers.boundaries import shorten_store_waits
 from maskedbandits.errors import UserError
-from maskedbandits.service import log_reader
+from maskedbandits.service import recovery
 from maskedbandits.service.clock import Clock
+from maskedbandits.service.event_columns import EventColumns
 from maskedbandits.service.replay import replay
 from maskedbandits.service.schemas import NewArm
 from maskedbandits.service.state import ExperimentState
@@ -107,10 +108,10 @@ def test_new_process_starts_from_snapshot_with_pending(tmp_path: Path) -> None:
     storage = storage_in(tmp_path)
     asyncio.run(first())
     with open_store(storage) as store:
-        from maskedbandits.service.state import get_kernel_key
+        from maskedbandits.service.recovery import SNAPSHOT_KERNEL
 
-        assert [seq for seq, _ in store.list_snapshots(1, get_kernel_key())] == [21]
-        store.save_snapshot(1, 22, get_kernel_key(), b"damaged", "0" * 64)
+        assert [seq for seq, _ in store.list_snapshots(1, SNAPSHOT_KERNEL)] == [21]
+        store.save_snapshot(1, 22, SNAPSHOT_KERNEL, b"damaged", "0" * 64)
     asyncio.run(second())
 
 
@@ -284,16 +285,16 @@ def test_stop_interrupts_reading_a_long_log(tmp_path: Path, monkeypatch: pytest.
     storage = storage_in(tmp_path)
     asyncio.run(use())
     later = build_registry(storage)
-    take, taken = ExperimentState.apply_events, []
+    take, taken = ExperimentState.apply_columns, list[int]()
 
-    def take_and_end(self: ExperimentState, events: Any) -> None:
-        taken.extend(events)
+    def take_and_end(self: ExperimentState, events: EventColumns) -> None:
+        taken.extend(events.seq)
         take(self, events)
         later.log_reader.stop()
 
-    monkeypatch.setattr(ExperimentState, "apply_events", take_and_end)
-    monkeypatch.setattr(log_reader, "EVENTS_AT_ONCE", 1)
-    monkeypatch.setattr(SqliteStore, "read_snapshot", lambda self, experiment, code: None)
+    monkeypatch.setattr(ExperimentState, "apply_columns", take_and_end)
+    monkeypatch.setattr(recovery, "EVENTS_AT_ONCE", 1)
+    monkeypatch.setattr(SqliteStore, "list_states", lambda self, experiment: [])
     later.log_reader.start()
     assert len(taken) == 1
     assert not later.experiments()

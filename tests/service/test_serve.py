@@ -17,7 +17,6 @@ from children import LONGEST, PROGRAM, child, finished, wait_until
 from commands import call, refused
 from helpers.boundaries import hide_packages
 from maskedbandits._util import extras
-from maskedbandits.service import state
 from maskedbandits.service.auth import create_key, revoke_key
 from maskedbandits.service.server import main
 from maskedbandits.service.server.settings import Settings
@@ -182,7 +181,7 @@ def test_slow_snapshot_does_not_block_stop(storage: str) -> None:
     assert logged[-1]["event"].startswith("stopped without a snapshot")
     with open_store(storage) as store:
         assert sum(store.sum_issued(1).values()) == 7  # which comes before it
-        assert store.list_snapshots(1, state.get_kernel_key()) == []
+        assert store.list_states(1) == []
 
 
 # Several workers

@@ -19,6 +19,7 @@ from maskedbandits.service.app import App
 from maskedbandits.service.auth import create_key
 from maskedbandits.service.clock import Clock
 from maskedbandits.service.config import find_fault
+from maskedbandits.service.recovery import SNAPSHOT_KERNEL
 from maskedbandits.service.replay import Claim, replay
 from maskedbandits.service.schemas import SourceLimit
 from maskedbandits.service.server.settings import Settings
@@ -213,7 +214,7 @@ def test_held_back_state_survives_replay_and_restore(
     found = replay(store, row, [Claim("live", state["seq"], state["digest"])])
     assert (found.holds, found.digest, found.reports) == (True, state["digest"], 20)
     proxied.close()
-    kept = store.list_snapshots(1, state["kernel"])  # the next start begins with it
+    kept = store.list_snapshots(1, SNAPSHOT_KERNEL)  # the next start begins with it
     assert kept == [(state["seq"], state["digest"])]
     backup(store, tmp_path / "copy")
     restored = f"sqlite:///{tmp_path / 'restored.db'}?durable=no"

@@ -14,6 +14,7 @@ from maskedbandits.cli import (  # files are named as verbs
     audit,
     backup,
     bound,
+    compact,
     compile,  # noqa: A004
     data,
     demo,
@@ -50,7 +51,16 @@ SUMMARY_LETTERS = 64  # what is left of 80 columns beside the names of verbs
 TOPICS: dict[str, tuple[click.Command, ...]] = {
     "Experiments": (run.run, report.report, policies.policies, bound.bound, compile.compile_policies),
     "Privacy": (plan.plan, audit.audit),
-    "Service": (serve.serve, demo.demo, key.key, backup.backup, backup.restore, upgrade.upgrade, replay.replay),
+    "Service": (
+        serve.serve,
+        demo.demo,
+        key.key,
+        backup.backup,
+        backup.restore,
+        compact.compact,
+        upgrade.upgrade,
+        replay.replay,
+    ),
     "Data": (data.data, evaluate.evaluate, export.export),
 }
 

@@ -29,12 +29,13 @@ def export(experiment: str, file: Path, storage: StoreOptions, force: bool, json
     """Export the log of an EXPERIMENT to a FILE.
 
     The name of the FILE ends in .csv, .jsonl or .parquet. Each row is an event: a masked report, or a change of arms
-    or settings. Ids of decisions are left out.
+    or settings. Ids of decisions are left out. `maskedbandits replay EXPERIMENT --export FILE` checks the FILE later.
     """
     progress = SlowProgress()
     with open_for_verb(storage, "export") as store:
         from maskedbandits.service.evaluation import export as exported
         from maskedbandits.service.evaluation.log import read_stored_events
+        from maskedbandits.service.recovery import save_log_hash
 
         exported.get_format(file)
         if file.exists() and not force:
@@ -42,9 +43,15 @@ def export(experiment: str, file: Path, storage: StoreOptions, force: bool, json
         (row,) = find_experiments(store, experiment)
         try:
             exported.export(read_stored_events(store, row, progress), file)
+            log_hash = save_log_hash(store, row)
         finally:
             progress.end()
+        first = store.read_first(row.id) or row.seq + 1
     if json_wanted:
-        echo_json({"file": str(file), "experiment": row.name, "events": row.seq})
-    else:
-        echo(f"{format_count(row.seq, 'event')}: {file}")
+        echo_json(
+            {"file": str(file), "experiment": row.name, "first": first, "events": row.seq - first + 1, "hash": log_hash}
+        )
+        return
+    echo(f"{format_count(row.seq - first + 1, 'event')}: {file}")
+    if first > 1:
+        echo(f"The log starts at event {first:,}: earlier events were removed by retention.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import urllib.error
 import urllib.request
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -26,21 +27,32 @@ SERVER_TIMEOUT_S = 10.0
     examples=[
         "maskedbandits replay --storage sqlite:///bandits.db",
         "maskedbandits replay headlines --storage sqlite:///bandits.db --server http://127.0.0.1:8080",
+        "maskedbandits replay headlines --export headlines.csv",
     ],
 )
 @click.argument("experiment", required=False)
 @store_options
 @click.option("--server", help="Address of a running service, to compare its live states.")
 @click.option("--key", help="A key with the role read, if the service requires keys.", envvar="MASKEDBANDITS_KEY")
+@click.option("--export", type=click.Path(path_type=Path), help="Check this file, an earlier export of the EXPERIMENT.")
 @json_option
 def replay(
-    experiment: str | None, storage: StoreOptions, server: str | None, key: str | None, json_wanted: bool
+    experiment: str | None,
+    storage: StoreOptions,
+    server: str | None,
+    key: str | None,
+    export: Path | None,
+    json_wanted: bool,
 ) -> None:
     """Recompute states from the log and compare them bit by bit.
 
-    Replays the log of each experiment from its first event. Compares the result with stored snapshots and, with
-    --server, with a running service.
+    Replays the log of each experiment from its first event, or from the snapshot that covers events which were removed.
+    Compares the result with stored snapshots and, with --server, with a running service. With --export, only checks
+    that a file is an honest copy of the log, also of events that were removed since.
     """
+    if export is not None:
+        check_file(storage, experiment, export, json_wanted)
+        return
     with open_for_verb(storage, "replay") as store:
         rows = find_experiments(store, experiment)
         results = [replay_one(store, row, server, key) for row in rows]
@@ -57,9 +69,28 @@ def replay(
         raise Failure("a state contradicts its log: restart the service, which trusts the log, and report the fault")
 
 
+def check_file(storage: StoreOptions, experiment: str | None, file: Path, json_wanted: bool) -> None:
+    """Check an exported file against the log."""
+    if experiment is None:
+        raise UserError("--export requires the EXPERIMENT that the file is from")
+    with open_for_verb(storage, "replay") as store:
+        from maskedbandits.service.evaluation.export_check import check_export
+
+        (row,) = find_experiments(store, experiment)
+        try:
+            found = check_export(store, row, file)
+        except UserError as refusal:
+            raise Failure(str(refusal)) from refusal
+    if json_wanted:
+        echo_json({"file": str(file), "experiment": row.name, **found._asdict()})
+        return
+    rest = ", and later ones are not known any more: export more often" if found.confirmed < found.last else ""
+    echo(f"{file}: events {found.first:,} to {found.confirmed:,} are those of the log of {row.name}{rest}.")
+
+
 def replay_one(store: Any, row: Any, server: str | None, key: str | None) -> ReplayResult | str:
     """Replay one experiment; return the fault of a damaged log as text."""
-    from maskedbandits.service.replay import DamagedError
+    from maskedbandits.service.recovery import DamagedError
     from maskedbandits.service.replay import replay as replay_log
 
     claims = [] if server is None else [fetch_claim(server, row.name, key)]
@@ -83,7 +114,7 @@ def fetch_claim(server: str, name: str, key: str | None) -> Claim:
     try:
         with urllib.request.urlopen(request, timeout=SERVER_TIMEOUT_S) as answer:  # noqa: S310 -- checked above
             state = json.load(answer)
-        return Claim(server, int(state["seq"]), str(state["digest"]))
+        return Claim(server, int(state["seq"]), str(state["digest"]), str(state["kernel"]))
     except urllib.error.HTTPError as error:
         raise UserError(f"--server {server}: it answers {error.code}; give a --key with the role read") from error
     except (OSError, ValueError, KeyError) as error:
@@ -92,12 +123,18 @@ def fetch_claim(server: str, name: str, key: str | None) -> Claim:
 
 def format_result(result: ReplayResult) -> str:
     """Return the result of a replay in one line."""
-    claims = [f"{claim.source} at {claim.seq} agrees" for claim in result.agreeing]
-    claims += [f"{claim.source} at {claim.seq} CONTRADICTS the log" for claim in result.contradicting]
-    claims += [f"{claim.source} at {claim.seq} is BEYOND THE END of the log" for claim in result.out_of_reach]
+    texts = {
+        "agrees": "agrees",
+        "rounded otherwise": "agrees up to rounding on another machine or release",
+        "other machine": "is of another machine or release, and cannot be compared",
+        "contradicts": "CONTRADICTS the log",
+        "beyond the end": "is BEYOND THE END of the log",
+    }
+    claims = [f"{each.claim.source} at {each.claim.seq} {texts[each.verdict]}" for each in result.verdicts]
     verdicts = "; ".join(claims) or "nothing to compare with"
     size = f"{format_count(result.seq, 'event')}, {format_count(result.reports, 'report')}"
-    return f"{result.name}: {size}, state {result.digest[:16]}: {verdicts}"
+    start = f", from the snapshot at event {result.start:,} (earlier events were removed)" if result.start else ""
+    return f"{result.name}: {size}{start}, state {result.digest[:16]}: {verdicts}"
 
 
 def as_document(name: str, result: ReplayResult | str) -> dict[str, Any]:
@@ -105,13 +142,9 @@ def as_document(name: str, result: ReplayResult | str) -> dict[str, Any]:
     if isinstance(result, str):
         return {"experiment": name, "holds": False, "fault": result}
     states = [
-        {"source": claim.source, "seq": claim.seq, "digest": claim.digest, "verdict": verdict}
-        for verdict, claims in (
-            ("agrees", result.agreeing),
-            ("contradicts", result.contradicting),
-            ("beyond the end", result.out_of_reach),
-        )
-        for claim in claims
+        {"source": each.claim.source, "seq": each.claim.seq, "digest": each.claim.digest, "verdict": each.verdict}
+        for each in result.verdicts
     ]
-    about = {"experiment": result.name, "events": result.seq, "reports": result.reports}
-    return {**about, "digest": result.digest, "kernel": result.kernel, "holds": result.holds, "states": states}
+    about = {"experiment": result.name, "start": result.start, "events": result.seq, "reports": result.reports}
+    about |= {"digest": result.digest, "hash": result.log_hash, "kernel": result.kernel}
+    return {**about, "holds": result.holds, "states": states}

@@ -22,7 +22,7 @@ FORMAT = 8
 ROUNDING = 1e-12
 
 
-class _Contents(NamedTuple):
+class Contents(NamedTuple):
     """The contents of a file."""
 
     kind: Kind
@@ -56,17 +56,17 @@ class _ContextualSerializer(serialization.Serializer[Contextual]):
         }
         serialization.write_arrays(stream, about, state, **learned)
 
-    def read(self, about: dict[str, Any], file: Any, sizes: Mapping[str, int], *, exact: bool) -> _Contents:
+    def read(self, about: dict[str, Any], file: Any, sizes: Mapping[str, int], *, exact: bool) -> Contents:
         """Return the contents of an archive."""
         kind = _kind_of(about)
         refuse_more(sizes, ("own", *LEARNED), MAX_DESCRIPTION_BYTES)
         learned = {key: np.array(file[key]) for key in LEARNED}
-        epsilon, shares, grouping = _read_grouping(about, learned["named"].size)
+        epsilon, shares, grouping = read_grouping(about, learned["named"].size)
         state = serialization.read_state(kind, file, sizes, sum(grouping.sizes))
         signs = _read_signs(about.get("signs")) if exact else None
-        return _Contents(kind, about["policy"].get("parameters"), epsilon, shares, grouping, state, learned, signs)
+        return Contents(kind, about["policy"].get("parameters"), epsilon, shares, grouping, state, learned, signs)
 
-    def build(self, contents: _Contents, path: str, *, exact: bool) -> Contextual:
+    def build(self, contents: Contents, path: str, *, exact: bool) -> Contextual:
         """Return the policy, if its parts fit together."""
         kind, parameters, epsilon, shares, grouping, state, learned, signs = contents
         states = [select_state(state, index) for index in range(state.scalars.size)]
@@ -79,7 +79,7 @@ class _ContextualSerializer(serialization.Serializer[Contextual]):
 
 
 _serializer = _ContextualSerializer()
-save, dumps = _serializer.save, _serializer.dumps
+save, dumps, build = _serializer.save, _serializer.dumps, _serializer.build
 
 
 def loads(data: bytes) -> Contextual:
@@ -133,7 +133,7 @@ def _kind_of(about: dict[str, Any]) -> Kind:
     return serialization.read_kind(about["policy"])
 
 
-def _read_grouping(about: dict[str, Any], many: int) -> tuple[Fraction, Any, Grouping]:
+def read_grouping(about: dict[str, Any], many: int) -> tuple[Fraction, Any, Grouping]:
     """Return epsilon, the shares if they were given, and the levels."""
     shares = None if about["shares"] is None else _validation.check_parts_of_one("shares", about["shares"], many)
     known = np.full(many, 1.0 / many) if shares is None else shares

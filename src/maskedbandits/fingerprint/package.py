@@ -61,8 +61,18 @@ SNAPSHOTS = Use(
         *(
             f"service/{name}.py"
             for name in (
-                *("app", "arm_selection", "auth", "clock", "config", "experiment", "group_experiment", "http"),
-                *("log_reader", "log_writer", "openapi", "pending", "rate_limits", "registry", "replay"),
+                *(
+                    "app",
+                    "arm_selection",
+                    "auth",
+                    "clock",
+                    "compaction",
+                    "config",
+                    "experiment",
+                    "group_experiment",
+                    "http",
+                ),
+                *("log_reader", "log_writer", "openapi", "pending", "rate_limits", "recovery", "registry", "replay"),
                 *("routes_admin", "routes_decisions", "routes_reports", "secret", "source_limits", "sse", "static"),
             )
         ),

@@ -18,7 +18,8 @@ from maskedbandits.service.config import StoredConfig
 from maskedbandits.service.pending import STEPS, PendingReports, round_expiry
 from maskedbandits.service.report_surges import SurgeTest
 from maskedbandits.service.server import logging
-from maskedbandits.service.state import ExperimentState, get_kernel_key
+from maskedbandits.service.snapshots import get_kernel_key
+from maskedbandits.service.state import ExperimentState
 from maskedbandits.service.storage.models import OPEN, ArmRow, EventRow, ExperimentRow
 from maskedbandits.service.tokens import FLAG_SHOWN, Token
 

@@ -18,7 +18,9 @@ from typing import NamedTuple
 
 from maskedbandits.contextual import Contextual
 from maskedbandits.errors import UserError
+from maskedbandits.service import recovery
 from maskedbandits.service.clock import Clock
+from maskedbandits.service.compaction import Compactor
 from maskedbandits.service.config import StoredConfig, find_fault, find_log_mismatch
 from maskedbandits.service.experiment import LiveExperiment
 from maskedbandits.service.group_experiment import GroupExperiment
@@ -26,9 +28,9 @@ from maskedbandits.service.pending import PendingReports
 from maskedbandits.service.server import logging
 from maskedbandits.service.server.settings import Settings
 from maskedbandits.service.server.warmup import CodeLoader, list_code
-from maskedbandits.service.state import ExperimentState, get_kernel_key
+from maskedbandits.service.state import ExperimentState
 from maskedbandits.service.storage import Store, StoreUnavailable
-from maskedbandits.service.storage.models import ExperimentRow, StoreStatus
+from maskedbandits.service.storage.models import ExperimentRow, SnapshotHead, StoreStatus
 
 MIN_PAUSE_S = 0.02  # between two rounds when this process has just written
 SECOND, MINUTE = 1.0, 60.0
@@ -72,6 +74,7 @@ class LogReader:
         self._news, self._stopping = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name="maskedbandits-log-reader", daemon=True)
         self._next_second = self._next_minute = 0.0
+        self._compactor = Compactor(open_store, process, clock, settings.retention_days)
 
     def start(self) -> None:
         """Read all logs, then follow them in a thread."""
@@ -80,11 +83,13 @@ class LogReader:
             self.store.close()
         else:
             self._thread.start()
+            self._compactor.start()
 
     def stop(self) -> None:
         """Write counts and snapshots, and stop."""
         self._stopping.set()
         self._news.set()
+        self._compactor.stop()
         if self._thread.is_alive():
             self._thread.join()
 
@@ -272,11 +277,11 @@ class LogReader:
 
     def load(self, experiment_id: int, pending: PendingReports | None = None) -> LiveExperiment | None:
         """Return an experiment from its last valid snapshot and the events after it; None if the service stops."""
-        state = self._load_snapshot(experiment_id)
-        while events := self.store.read_events(experiment_id, state.seq, EVENTS_AT_ONCE):
+        state = self._load_snapshot(self._read_row(experiment_id))
+        while (events := self.store.read_columns(experiment_id, state.seq, recovery.EVENTS_AT_ONCE)).size:
             if self._stopping.is_set():
                 return None
-            state.apply_events(events)
+            state.apply_columns(events)
         row, arms = self._read_row(experiment_id), self.store.list_arms(experiment_id)  # an arm may be new
         if (fault := find_log_mismatch(row, arms, state.any_policy)) is not None:
             raise UserError(fault)
@@ -298,15 +303,11 @@ class LogReader:
             pending.forget_reports()
         return pending
 
-    def _load_snapshot(self, experiment_id: int) -> ExperimentState:
-        found = self.store.read_snapshot(experiment_id, get_kernel_key())
-        if found is None:
-            return ExperimentState()
-        try:
-            return ExperimentState.from_snapshot(found.body, found.seq, found.sha256)
-        except UserError as fault:  # the log is the truth: a damaged snapshot only costs time
-            logging.event("snapshot is not used", experiment=experiment_id, seq=found.seq, reason=str(fault))
-            return ExperimentState()
+    def _load_snapshot(self, row: ExperimentRow) -> ExperimentState:
+        def log_fault(head: SnapshotHead, fault: UserError) -> None:  # if the events are there, it only costs time
+            logging.event("snapshot is not used", experiment=row.id, seq=head.seq, reason=str(fault))
+
+        return recovery.load_newest(self.store, row, log_fault)
 
     def _catch_up(self, experiment: LiveExperiment) -> None:
         while events := self.store.read_events(experiment.id, experiment.state.seq, EVENTS_AT_ONCE):
@@ -404,15 +405,16 @@ class LogReader:
 
     def _write_snapshot(self, experiment: LiveExperiment, every: int) -> None:
         """Write a snapshot, unless some process has written one less than ``every`` events ago."""
-        stored = self.store.list_snapshots(experiment.id, get_kernel_key())
-        if experiment.state.seq - max((seq for seq, _ in stored), default=0) < every:
+        stored = self.store.list_states(experiment.id)
+        known = [head.seq for head in stored if head.kernel in (recovery.SNAPSHOT_KERNEL, recovery.BASE_KERNEL)]
+        if experiment.state.seq - max(known, default=0) < every:
             return
         try:
             seq, body, digest = experiment.state.snapshot()
         except MemoryError as error:  # only the next start takes longer
             logging.fault("snapshot is not written", error, experiment=experiment.name)
         else:
-            self.store.save_snapshot(experiment.id, seq, get_kernel_key(), body, digest)
+            self.store.save_snapshot(experiment.id, seq, recovery.SNAPSHOT_KERNEL, body, digest)
 
     def _finish(self) -> None:
         self._follow()

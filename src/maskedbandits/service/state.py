@@ -2,17 +2,14 @@
 
 The same events in the same order give the same state, to the last bit. Neither the time nor open decisions are part of
 it. The first event is the creation of the experiment. Compiled code observes all reports between two changes of arms at
-once. With groups the policy is contextual, and reports are answers to the questions beside them in the log.
+once. With groups the policy is contextual, and reports are answers to the questions beside them in the log. A change of
+what the fold does with a log needs a new fold version (``snapshots.py``).
 """
 
 from __future__ import annotations
 
 import copy
-import hashlib
-import json
-import struct
 import threading
-import uuid
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
@@ -20,15 +17,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from maskedbandits import fingerprint
 from maskedbandits._numba.state import Ints
 from maskedbandits.contextual import Contextual, make_contextual
-from maskedbandits.contextual import serialization as contextual
 from maskedbandits.errors import UserError, suggest_nearest
-from maskedbandits.policies import KINDS, Policy, kind_of, make_policy, serialization
+from maskedbandits.policies import KINDS, Policy, kind_of, make_policy
 from maskedbandits.privacy import Randomizer
+from maskedbandits.service import snapshots
+from maskedbandits.service.event_columns import ChangeDetail, EventColumns, find_gap
 from maskedbandits.service.group_queries import unpack_questions
+from maskedbandits.service.log_hash import LogHash, drop_payloads, read_detail
 from maskedbandits.service.schemas import MILLION, to_millionths
+from maskedbandits.service.snapshots import MIXED_KERNELS, SnapshotContents, get_kernel_key
 from maskedbandits.service.tokens import FLAG_HELD_BACK
 
 if TYPE_CHECKING:
@@ -47,12 +46,6 @@ REFUSED = {
     "ldp-ucb-b": "it is an old name of ucb-cf",
     "uniform": "it does not learn: use another policy with a floor just below 1/K",
 }
-
-FORMAT = 4  # of a snapshot: this byte, epsilon in millionths, arms, reports held back, reports by arm, the policy
-GROUP_FORMAT = 5  # the same with one number of reports and a contextual policy
-HEAD = struct.Struct(">BQIQ")
-KERNEL_KEY_LENGTH = 16
-UNIQUE_KEY = uuid.uuid4().hex[:KERNEL_KEY_LENGTH]  # of this process alone
 
 
 @lru_cache(maxsize=1024)
@@ -103,17 +96,18 @@ def build_policy(config: dict[str, Any], arms: int) -> Policy | Contextual:
     )
 
 
-def get_kernel_key() -> str:
-    """Return the key of snapshots: with other code or on another machine, states may differ in the last bit.
-
-    Where the code is unknown, as of a policy that was defined at a prompt, no snapshot is used again.
-    """
-    key = fingerprint.package_key(fingerprint.SNAPSHOTS)
-    own = [kind.origin for kind in KINDS.values() if kind.is_own]
-    if not key or any(origin.doubt for origin in own):
-        return UNIQUE_KEY
-    digest = hashlib.sha256("".join([key, *(origin.digest for origin in own)]).encode())
-    return digest.hexdigest()[:KERNEL_KEY_LENGTH]
+def change_terms(terms: dict[str, Any] | None, kind: str, arm: int, detail: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the settings and arms of an experiment after a change: configuration, default arm, arms, retired arms."""
+    if kind == "create":
+        arms = drop_payloads(kind, detail)["arms"]
+        return {"config": detail["config"], "default_arm": detail.get("default_arm", 0), "arms": arms, "retired": []}
+    if terms is None:
+        return None
+    if kind == "config":
+        return {**terms, **{name: detail[name] for name in ("config", "default_arm") if name in detail}}
+    if kind == "arm":
+        return {**terms, "arms": [*terms["arms"], {"name": detail.get("name")}]}
+    return {**terms, "retired": [*terms["retired"], arm]} if kind == "retire" else terms
 
 
 class ExperimentState:
@@ -123,6 +117,9 @@ class ExperimentState:
         self._policy, self.seq, self.epsilon = policy, seq, epsilon
         self.reported = np.zeros(0, dtype=np.int64)  # all reports by arm; with groups, of all arms together
         self.held_back = 0  # of these, reports from which no policy learns
+        self.kernel = ""  # of the code and machine that computed it so far
+        self.log_hash = LogHash()
+        self.terms: dict[str, Any] | None = None  # the settings and arms now, as in the event of a creation
         self._lock = threading.Lock()  # readers see policy and number of one moment
 
     @property
@@ -151,70 +148,76 @@ class ExperimentState:
 
     def apply_events(self, events: Sequence[EventRow]) -> None:
         """Apply the next events of the log, in order."""
+        self.apply_columns(EventColumns.from_rows(events))
+
+    def apply_columns(self, events: EventColumns) -> None:
+        """Apply the next events of the log, in order, as columns."""
         with self._lock:
+            if (fault := find_gap(events, self.seq)) is not None:
+                raise UserError(fault)
+            self.log_hash.add(events)
             start = 0
-            while start < len(events):
-                end = start
-                while end < len(events) and events[end].kind == "report":
-                    end += 1
-                if end > start:
-                    self._apply_reports(events[start:end])
-                else:
-                    self._apply_change(events[end])
-                    end += 1
-                self.seq = events[end - 1].seq
-                start = end
+            for place in (*sorted(events.changes), events.size):
+                if place > start:
+                    self._apply_reports(events.slice(start, place))
+                if place < events.size:
+                    self._apply_change(int(events.arm[place]), events.changes[place])
+                start = place + 1
+            self.seq += events.size
+            own = get_kernel_key()
+            self.kernel = own if self.kernel in ("", own) else MIXED_KERNELS
 
-    def _check_seq(self, event: EventRow, offset: int) -> None:
-        if event.seq != self.seq + offset + 1:
-            raise UserError(f"the log has a gap: {self.seq + offset} is followed by {event.seq}; restore a backup")
+    def _apply_reports(self, events: EventColumns) -> None:
+        is_held_back = (np.maximum(events.flags, 0) & FLAG_HELD_BACK).astype(np.bool_)
+        used = np.flatnonzero(~is_held_back) if is_held_back.any() else slice(None)
+        is_grouped = isinstance(self._policy, Contextual)
+        if not is_held_back.all():
+            self._observe_answers(events, used) if is_grouped else self._observe_bits(events, used)
+        if is_held_back.any():
+            arms = events.arm[is_held_back]
+            self._count(np.zeros_like(arms) if is_grouped else arms)
+            self.held_back += arms.size
 
-    def _apply_reports(self, events: Sequence[EventRow]) -> None:
-        for offset, event in enumerate(events):
-            self._check_seq(event, offset)
-        used = [event for event in events if not (event.flags or 0) & FLAG_HELD_BACK]
-        if used and isinstance(self._policy, Contextual):
-            self._observe_answers(self._policy, used)
-        elif used:
-            self._observe_bits(used)
-        if len(used) < len(events):
-            self._count_held_back([event for event in events if (event.flags or 0) & FLAG_HELD_BACK])
+    def _count(self, arms: Ints) -> None:
+        """Count reports by arm."""
+        if arms.min() < 0 or arms.max() >= self.reported.size:
+            raise UserError("the log is damaged: a report has an unknown arm; restore a backup")
+        self.reported += np.bincount(arms, minlength=self.reported.size)
 
-    def _count_held_back(self, events: Sequence[EventRow]) -> None:
-        arms = [0 if isinstance(self._policy, Contextual) else event.arm for event in events]
-        np.add.at(self.reported, np.array(arms, dtype=np.int64), 1)
-        self.held_back += len(events)
+    def _observe_bits(self, events: EventColumns, used: Any) -> None:
+        arms, bits, epsilons = events.arm[used], events.bit[used], events.epsilon[used]
+        masks = None
+        if (epsilons != self.epsilon).any():
+            known, each = np.unique(epsilons, return_inverse=True)
+            own = [None if epsilon == self.epsilon else get_mask(int(epsilon)) for epsilon in known]
+            masks = [own[index] for index in each]
+        self.policy.observe_many(arms, bits.astype(np.float64), masks)
+        self._count(arms)
 
-    def _observe_bits(self, events: Sequence[EventRow]) -> None:
-        arms = np.array([event.arm for event in events], dtype=np.int64)
-        bits = np.array([event.bit for event in events], dtype=np.float64)
-        has_other_masks = any(event.epsilon != self.epsilon for event in events)
-        masks = [None if event.epsilon == self.epsilon else get_mask(event.epsilon) for event in events]
-        self.policy.observe_many(arms, bits, masks if has_other_masks else None)
-        np.add.at(self.reported, arms, 1)
-
-    def _observe_answers(self, policy: Contextual, events: Sequence[EventRow]) -> None:
-        questions = unpack_questions([event.question or b"" for event in events], policy.grouping.sizes)
+    def _observe_answers(self, events: EventColumns, used: Any) -> None:
+        policy = self.contextual_policy
+        places = np.arange(events.size)[used]
+        questions = unpack_questions([events.questions.get(int(place), b"") for place in places], policy.grouping.sizes)
         if questions.tables.max() >= policy.arms:
             raise UserError("the log is damaged: a question has an unknown arm; restore a backup")
-        answers = np.array([event.bit for event in events], dtype=np.int64)
-        policy.take_in(*questions, answers, [Fraction(event.epsilon or 0, MILLION) for event in events])
-        self.reported[0] += len(events)
+        epsilons = [Fraction(int(epsilon), MILLION) for epsilon in np.maximum(events.epsilon[used], 0)]
+        policy.take_in(*questions, events.bit[used], epsilons)
+        self.reported[0] += places.size
 
-    def _apply_change(self, event: EventRow) -> None:
-        self._check_seq(event, 0)
-        detail = json.loads(event.detail or "{}")
-        if event.kind == "create":
+    def _apply_change(self, arm: int, change: ChangeDetail) -> None:
+        detail = read_detail(change.detail)
+        self.terms = change_terms(self.terms, change.kind, arm, detail)
+        if change.kind == "create":
             config = detail["config"]
             self.epsilon, arms = to_millionths("epsilon", config["epsilon"]), len(detail["arms"])
             self._policy = build_policy(config, arms)
             self.reported = np.zeros(1 if isinstance(self._policy, Contextual) else arms, dtype=np.int64)
-        elif event.kind == "arm":
+        elif change.kind == "arm":
             self.any_policy.add_arm()
             if not isinstance(self._policy, Contextual):
                 self.reported = np.append(self.reported, 0)
-        elif event.kind == "retire":
-            self.any_policy.retire(-1 if event.arm is None else event.arm)  # which refuses -1
+        elif change.kind == "retire":
+            self.any_policy.retire(arm)  # which refuses -1
 
     def compute_digest(self) -> tuple[int, str]:
         """Return the number of the last event and a digest of the state at that event."""
@@ -226,31 +229,48 @@ class ExperimentState:
         with self._lock:
             return self.seq, copy.copy(self.any_policy), self.reported.copy(), self.held_back
 
+    def describe(self) -> tuple[SnapshotContents, str]:
+        """Return everything that a snapshot has of this state, and the digest of the state."""
+        with self._lock:
+            policy, seq, log_hash, kernel = copy.copy(self.any_policy), self.seq, self.log_hash.copy(), self.kernel
+            reported, held_back, terms = self.reported.copy(), self.held_back, self.terms
+        fields, groups = snapshots.read_fields(policy)
+        contents = SnapshotContents(
+            seq=seq,
+            epsilon=self.epsilon,
+            held_back=held_back,
+            reported=reported,
+            kernel=kernel,
+            origin=snapshots.get_origin(policy.name),
+            policy=policy.name,
+            parameters=(policy.by_group[0] if isinstance(policy, Contextual) else policy)._given,
+            groups=groups,
+            fields=fields,
+            log_hash=log_hash,
+            terms=terms,
+        )
+        return contents, policy.fold_digest()
+
     def snapshot(self) -> tuple[int, bytes, str]:
         """Return the number of the last event, the state as bytes, and its digest.
 
         Pending reports and random numbers belong to each process, and are no part of it.
         """
-        seq, policy, reported, held_back = self.copy_policy()
-        is_grouped = isinstance(policy, Contextual)
-        head = HEAD.pack(GROUP_FORMAT if is_grouped else FORMAT, self.epsilon, reported.size, held_back)
-        body = contextual.dumps(policy) if is_grouped else serialization.dumps(policy)
-        return seq, head + reported.astype("<i8").tobytes() + body, policy.fold_digest()
+        contents, digest = self.describe()
+        return contents.seq, snapshots.encode(contents), digest
 
     @classmethod
     def from_snapshot(cls, body: bytes, seq: int, digest: str) -> ExperimentState:
-        """Restore a state; raise an error if its digest differs."""
-        if len(body) < HEAD.size or body[0] not in (FORMAT, GROUP_FORMAT):
-            raise UserError("a snapshot is damaged, or of another version")
-        kind, epsilon, counts, held_back = HEAD.unpack_from(body)
-        end = HEAD.size + 8 * counts
-        policy = serialization.loads(body[end:]) if kind == FORMAT else contextual.loads(body[end:])
-        policy.await_exactly(0 * policy.pending)
-        state = cls(policy, seq, epsilon)
-        state.reported = np.frombuffer(body[HEAD.size : end], dtype="<i8").astype(np.int64)
-        state.held_back = held_back
-        wanted = policy.arms if kind == FORMAT else 1
-        is_consistent = counts == wanted and state.reported.sum() == policy.observations + held_back
-        if state.compute_digest() != (seq, digest) or not is_consistent:
-            raise UserError("a snapshot is damaged: its digest differs")
+        """Restore a state; raise an error if its digest differs, or if the code of its policy has changed."""
+        contents = snapshots.decode(body)
+        snapshots.check_origin(contents)
+        policy = snapshots.restore_policy(contents)
+        state = cls(policy, seq, contents.epsilon)
+        state.reported, state.held_back, state.kernel = contents.reported, contents.held_back, contents.kernel
+        state.log_hash = contents.log_hash if contents.seq else LogHash(seq)
+        state.terms = contents.terms
+        wanted = 1 if isinstance(policy, Contextual) else policy.arms
+        is_consistent = state.reported.size == wanted and state.reported.sum() == policy.observations + state.held_back
+        if state.compute_digest() != (seq, digest) or contents.seq not in (0, seq) or not is_consistent:
+            raise UserError("a snapshot is damaged, because its digest differs: restore a backup")
         return state

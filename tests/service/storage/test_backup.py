@@ -202,7 +202,7 @@ def test_other_files_are_not_restored(backup_file: Path, target: str) -> None:
     ("change", "words"),
     [
         ("DELETE FROM event WHERE seq = 5", "has gaps"),
-        ("DELETE FROM event WHERE experiment = 2", "has gaps"),
+        ("DELETE FROM event WHERE experiment = 2", "no snapshot covers"),
         ("UPDATE event SET seq = 9000 WHERE seq = 5", "has gaps"),
         ("DELETE FROM experiment WHERE id = 2", "has gaps"),
         ("DROP TABLE visitor", "damaged"),

@@ -9,7 +9,7 @@ from older_stores import build_older, interrupt_upgrade, rewrite_nothing
 from registries import build_registry, until
 from web import SMALL, Served
 
-from maskedbandits.service.replay import Claim, replay
+from maskedbandits.service.replay import AGREES, Claim, replay
 from maskedbandits.service.storage import open_store
 
 pytest_plugins = ["service_fixtures", "store_fixtures"]
@@ -50,7 +50,7 @@ def test_running_service_counts_reports_once_through_an_upgrade(served: Served, 
         assert send(served, tokens[:6]) == [*["duplicate"] * 4, *["accepted"] * 2]
         state = view_at(served, 7)
         (row,) = other.list_experiments()
-        assert replay(other, row, [Claim("service", 7, str(state["digest"]))]).agreeing
+        assert replay(other, row, [Claim("service", 7, str(state["digest"]))]).list_claims(AGREES)
     assert (sum(state["reported"]), sum(state["pending"])) == (6, 2)  # type: ignore[call-overload]
     served.close()
     with Served(build_registry(any_url)) as restarted:

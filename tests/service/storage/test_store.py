@@ -15,6 +15,7 @@ from postgres import Cluster
 from store_samples import to_id
 
 from maskedbandits.errors import UserError
+from maskedbandits.service.event_columns import NUMBERS, EventColumns
 from maskedbandits.service.storage import Store, open_store
 from maskedbandits.service.storage.layouts import Layout
 from maskedbandits.service.storage.models import Change, NewArmRow, NewReport, Visit
@@ -61,6 +62,10 @@ VISITS = st.builds(
     now=MINUTES,
     instead=st.sampled_from([b"", b"", b"\0", b"\0\0"]),
 )
+
+
+def to_lists(events: EventColumns) -> list[Any]:
+    return [list(column) if name in NUMBERS else column for name, column in events._asdict().items()]
 
 
 class Side(RuleBasedStateMachine):
@@ -199,7 +204,7 @@ class Side(RuleBasedStateMachine):
         )
         for row, each in zip(rows, expected, strict=True):
             assert row[1:5] == (each.name, each.status, each.config, each.version)
-            assert row[6:] == (each.default, each.created, each.forgotten)
+            assert row[6:] == (each.default, each.created, each.forgotten, 1)
             assert [list(arm[1:]) for arm in self.store.list_arms(row.id)] == each.arms
 
     def logs_are_the_same(self) -> None:
@@ -211,6 +216,9 @@ class Side(RuleBasedStateMachine):
                     assert getattr(event, name) == expected.get(name)
                 assert (event.detail and json.loads(event.detail)) == expected["detail"]
             assert self.store.read_events(each.id, 2, 2) == events[2:4]
+            for after, limit in ((0, 1000), (1, len(events)), (2, 2)):
+                expected_columns = EventColumns.from_rows(events[after : after + limit])
+                assert to_lists(self.store.read_columns(each.id, after, limit)) == to_lists(expected_columns)
             found = {(arm, minute): count for arm, minute, count in self.store.count_reports(each.id, 20, 5)}
             assert found == self.naive.reported(each.id, 20, 5)
             assert Counter(self.store.read_questions(each.id, 20, 5)) == self.naive.read_questions(each.id, 20, 5)

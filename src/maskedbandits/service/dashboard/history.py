@@ -1,8 +1,8 @@
 """The history of an experiment: some hundred points in memory, dense for the last minutes and sparse for a week.
 
 Time is cut into slots of two seconds, a minute and an hour. The first point of each slot is stored for five minutes,
-two hours and a week, so the memory is bounded. Each process has its own points and starts with none. The log has all
-reports, so nothing is lost.
+two hours and a week, so the memory is bounded. Each process has its own points and starts with none. They are not
+read from the log, which may begin later than they do.
 """
 
 from __future__ import annotations

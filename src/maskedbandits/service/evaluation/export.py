@@ -2,7 +2,8 @@
 
 seq          number of the event in its experiment, from 1 on
 hour         time of the event, in whole hours since 1970 (UTC)
-kind         report, create, arm, payload, retire, config or status
+kind         report, create, arm, payload, retire, config or status; base in the first row of a log whose first
+             events were removed: the settings and arms after event seq, and the hash of the log up to it
 arm          index of the arm
 name         name of the arm
 bit          the masked report
@@ -26,6 +27,8 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
+import numpy as np
+
 from maskedbandits._util import extras
 from maskedbandits._util.files import write_whole
 from maskedbandits.contextual import Contextual
@@ -34,7 +37,10 @@ from maskedbandits.data.readers import open_csv, open_file
 from maskedbandits.errors import UserError, check_int
 from maskedbandits.service.arm_selection import WHOLE
 from maskedbandits.service.config import DAMAGE
-from maskedbandits.service.group_queries import has_signs, unpack_questions
+from maskedbandits.service.evaluation.log import BASE_EVENT
+from maskedbandits.service.event_columns import Ints
+from maskedbandits.service.group_queries import has_signs, pack_question, unpack_questions
+from maskedbandits.service.log_hash import format_detail
 from maskedbandits.service.schemas import MILLION
 from maskedbandits.service.state import build_policy
 from maskedbandits.service.storage.models import EventRow
@@ -95,18 +101,16 @@ def to_rows(events: Iterable[EventRow]) -> Iterator[ExportRow]:
     for event in events:
         try:
             detail = json.loads(event.detail) if event.detail else {}
-            if event.kind == "create":
+            if event.kind in ("create", BASE_EVENT):
                 names = [arm["name"] for arm in detail["arms"]]
-                grouping = _build_grouping(detail["config"], len(names))
-                detail["arms"] = [{"name": name} for name in names]
+                grouping = build_grouping(detail["config"], len(names))
             elif event.kind == "arm":
                 names.append(detail["name"])
-            detail.pop("payload", None)
         except DAMAGE:
             raise UserError(f"event {event.seq} is damaged: restore a backup") from None
         computed = {
             "name": None if event.arm is None else names[event.arm],
-            "detail": json.dumps(detail, ensure_ascii=False) if detail else None,
+            "detail": format_detail(event.kind, detail),
             "question": None if event.question is None else _format_question(event.question, grouping),
         }
         yield {
@@ -119,7 +123,7 @@ def _divide(value: Any, parts: int) -> Any:
     return value if value is None or parts == 1 else value / parts
 
 
-def _build_grouping(config: dict[str, Any], arms: int) -> Grouping | None:
+def build_grouping(config: dict[str, Any], arms: int) -> Grouping | None:
     """Return the grouping of an experiment; None without groups."""
     policy = build_policy(config, arms) if config.get("groups") else None
     return policy.grouping if isinstance(policy, Contextual) else None
@@ -159,18 +163,20 @@ def _write_parquet(rows: Iterator[ExportRow], stream: IO[bytes]) -> None:
             writer.write_table(arrow.Table.from_pylist(group, schema))
 
 
-def read_export(file: Path) -> Iterator[EventRow]:
+def read_export(file: Path, *, is_exact: bool = False) -> Iterator[EventRow]:
     """Read the events of a file that ``export`` has written.
 
     Parameters
     ----------
     file
         A file whose name ends in .csv, .jsonl or .parquet.
+    is_exact
+        Whether to read questions to groups, and to check the names of arms. Evaluation does not need them.
 
     Yields
     ------
     EventRow
-        The events in order, without questions: evaluation needs to know the arms.
+        The events in order.
 
     Raises
     ------
@@ -180,15 +186,55 @@ def read_export(file: Path) -> Iterator[EventRow]:
     """
     read: Callable[[Path], Iterator[Mapping[str, Any]]]
     read = {".csv": _read_csv, ".jsonl": _read_jsonl, ".parquet": _read_parquet}[get_format(file)]
+    copy = _ExactReader()
     for number, row in enumerate(read(file), 1):
         try:
-            yield _read_event(row)
-        except (KeyError, TypeError, ValueError, OverflowError):
+            event = _read_event(row)
+            yield copy.read(event, row) if is_exact else event
+        except DAMAGE:
             raise UserError(f"{file}: row {number} is not an event: {EXPECTED}") from None
+
+
+class _ExactReader:
+    """Reads everything in a row that the log has: questions, and the names of arms, which must be those of the log."""
+
+    def __init__(self) -> None:
+        self._names: list[str] = []
+        self._grouping: Grouping | None = None
+
+    def read(self, event: EventRow, row: Mapping[str, Any]) -> EventRow:
+        """Return an event with its question."""
+        detail = json.loads(event.detail or "{}")
+        if event.kind in ("create", BASE_EVENT):
+            self._names = [arm["name"] for arm in detail["arms"]]
+            self._grouping = build_grouping(detail["config"], len(self._names))
+        elif event.kind == "arm":
+            self._names.append(detail["name"])
+        name = row.get("name")
+        if (None if _is_blank(name) else name) != (None if event.arm is None else self._names[event.arm]):
+            raise ValueError("another name")
+        if _is_blank(row.get("question")):
+            return event
+        return event._replace(question=_pack_question(row["question"], self._grouping))
 
 
 def _read_event(row: Mapping[str, Any]) -> EventRow:
     return EventRow(**{name: _read_value(name, COLUMNS[name], row) for name in READ_COLUMNS}, expires=None)
+
+
+def _pack_question(text: str, grouping: Grouping | None) -> bytes:
+    """Return the bytes of a question in the log."""
+    if grouping is None:
+        raise ValueError("its experiment has no groups")
+    question = json.loads(text)
+    level = check_int("level", question["level"], 0, len(grouping.sizes) - 1)
+
+    def by_part(values: list[int]) -> Ints:
+        found = np.zeros(grouping.sizes[level], dtype=np.int64)
+        found[grouping.parts[level]] = values
+        return found
+
+    return pack_question(level, by_part(question["arms"]), by_part(question["signs"]) if "signs" in question else None)
 
 
 def _read_value(name: str, column: ExportColumn, row: Mapping[str, Any]) -> Any:

@@ -28,8 +28,9 @@ from numpy.typing import NDArray
 from maskedbandits.errors import UserError
 from maskedbandits.service.arm_selection import DRAWS, PARTS, WHOLE, to_parts
 from maskedbandits.service.config import DAMAGE
+from maskedbandits.service.recovery import load_oldest
 from maskedbandits.service.schemas import to_millionths
-from maskedbandits.service.state import get_mask
+from maskedbandits.service.state import ExperimentState, get_mask
 from maskedbandits.service.storage import Store
 from maskedbandits.service.storage.models import EventRow, ExperimentRow
 from maskedbandits.service.tokens import FLAG_HELD_BACK, FLAG_SUBSET
@@ -37,6 +38,7 @@ from maskedbandits.service.tokens import FLAG_HELD_BACK, FLAG_SUBSET
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+BASE_EVENT = "base"  # of logs whose first events were removed
 NO_ARM = -1
 SECONDS_PER_HOUR = 3600
 SLACK_S = 1200  # by which devices, networks and processes may be late
@@ -87,6 +89,7 @@ class ReportLog:
     created_epsilon: int  # in millionths, of the experiment when it was created
     left_out: int  # reports of decisions among eligible arms
     held_back: int  # reports over a source limit, which are left out, too
+    first_seq: int  # the first event of the log; above 1 if earlier ones were removed
     seq: Ints
     hour: Ints
     arm: Ints
@@ -150,6 +153,10 @@ def read_stored_events(
 ) -> Iterator[EventRow]:
     """Yield the events that an experiment has now, and none that come meanwhile."""
     seq = 0
+    if store.read_first(row.id) != 1:
+        base = build_base_event(row.name, load_oldest(store, row))
+        seq = base.seq
+        yield base
     while seq < row.seq:
         events = store.read_events(row.id, seq, min(EVENTS_AT_ONCE, row.seq - seq))
         if not events:
@@ -159,6 +166,17 @@ def read_stored_events(
             yield event
             seq = event.seq
         progress(seq / row.seq)
+
+
+def build_base_event(name: str, state: ExperimentState) -> EventRow:
+    """Return an event with the settings and arms after the events that were removed, in place of these."""
+    if state.terms is None:
+        what = f"the settings at event {state.seq}, up to which its log was removed, are not known"
+        raise UserError(f"{name}: {what}: evaluate or export a backup from before")
+    detail = json.dumps({**state.terms, "hash": state.log_hash.value}, ensure_ascii=False)
+    values: dict[str, Any] = dict.fromkeys(EventRow._fields)
+    values |= {"seq": state.seq, "kind": BASE_EVENT, "hour": max(0, state.log_hash.hour), "detail": detail}
+    return EventRow(**values)
 
 
 def check_next(name: str, seq: int, event: EventRow) -> None:
@@ -216,6 +234,8 @@ class _LogReader:
     latest: list[tuple[int, ...]] = field(default_factory=list)  # not in a block yet
     left_out: int = 0
     held_back: int = 0
+    first_seq: int = 1
+    last_unknown_hour: int = -1  # in which reports of decisions under earlier settings may come
     seq: int = 0
     hour: int = 0
     names: list[str] = field(default_factory=list)
@@ -232,11 +252,13 @@ class _LogReader:
 
     def read(self, event: EventRow) -> None:
         """Read the next event."""
-        if event.kind == "create" and '"groups"' in (event.detail or ""):
+        if event.kind in ("create", BASE_EVENT) and '"groups"' in (event.detail or ""):
             self._refuse_groups(event.detail or "")
+        if event.kind == BASE_EVENT and not self.names:  # it stands for all events up to it
+            self.seq, self.first_seq = event.seq - 1, event.seq + 1
         check_next(self.name, self.seq, event)
         self.seq, self.hour = event.seq, event.hour
-        if bool(self.names) == (event.kind == "create"):
+        if bool(self.names) == (event.kind in ("create", BASE_EVENT)):
             raise build_damage_error(self.name, "its first event must be its creation, and no other event may be")
         if event.kind == "report":
             self._read_report(event)
@@ -263,6 +285,8 @@ class _LogReader:
         report: tuple[Any, ...] = _get_stored(event)
         if None in report or not (0 <= event.arm < len(self.names) and event.bit in (0, 1) and event.epsilon > 0):  # type: ignore[operator]
             raise build_damage_error(self.name, f"event {event.seq} is not a possible report")
+        if self.hour <= self.last_unknown_hour:  # the settings of its decision may have been removed
+            return
         flags, probability = event.flags or 0, event.probability or 0
         if flags & FLAG_HELD_BACK:
             self.held_back += 1
@@ -308,6 +332,13 @@ class _LogReader:
         self.supports.append(self._get_support())
         self.names = [str(arm["name"]) for arm in detail["arms"]]
         self.starts, self.ends = [0] * len(self.names), [None] * len(self.names)
+
+    def begin_after_base(self, event: EventRow, detail: Any) -> None:
+        """Read the settings and arms after events that were removed."""
+        self.create(event, detail)
+        for arm in detail["retired"]:
+            self.ends[arm] = 0
+        self.last_unknown_hour = self.hour + self.hours
 
     def configure(self, _: EventRow, detail: Any) -> None:
         """Change the settings: trust what is sure under both at once, and what the new ones add later."""
@@ -359,6 +390,7 @@ class _LogReader:
             created_epsilon=self.epsilon,
             left_out=self.left_out,
             held_back=self.held_back,
+            first_seq=self.first_seq,
             rewards=rewards,
             worth=worth,
             reach=reach,
@@ -376,6 +408,7 @@ class _LogReader:
 _get_stored = attrgetter(*STORED_COLUMNS)
 _CHANGES = {
     "create": _LogReader.create,
+    BASE_EVENT: _LogReader.begin_after_base,
     "config": _LogReader.configure,
     "arm": _LogReader.add_arm,
     "retire": _LogReader.retire_arm,

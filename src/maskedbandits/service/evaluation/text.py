@@ -146,6 +146,8 @@ def describe_log(log: ReportLog) -> str:
     privacy = several if len(epsilons) > 1 else f"epsilon {epsilons[0]:g}"
     left = f" Left out: {log.left_out:,} reports of decisions among eligible arms." if log.left_out else ""
     left += f" Held back: {log.held_back:,} reports over the source limit." if log.held_back else ""
+    if log.first_seq > 1:
+        left += f" The log starts at event {log.first_seq:,}: earlier events were removed by retention."
     return f"{log.name}: {log.size:,} reports in the order in which they came, {describe_span(log)}; {privacy}.{left}"
 
 
@@ -190,6 +192,7 @@ def to_json(evaluation: Evaluation) -> dict[str, Any]:
         "experiment": log.name,
         "left_out": log.left_out,
         "held_back": log.held_back,
+        "first_seq": log.first_seq,
         "least_probability": log.min_probability / WHOLE,
         "confidence": 1 - DELTA,
         "repeats": evaluation.repeats,

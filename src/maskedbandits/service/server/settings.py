@@ -113,6 +113,9 @@ class Settings(Struct, frozen=True):
     queue: Annotated[int, Meta(ge=1, le=10_000_000, description="Reports that may wait to be written.")] = 20_000
     poll: Annotated[float, Meta(ge=0.01, le=10, description="Seconds between two reads of the log.")] = 0.1
     snapshot_every: Annotated[int, Meta(ge=1, le=1 << 40, description="Events between two snapshots.")] = 50_000
+    retention_days: Annotated[
+        int, Meta(ge=0, le=36_500, description="Days after which events are removed; 0 keeps them for ever.")
+    ] = 365
     stop_after: Annotated[
         float, Meta(ge=0, le=3600, description="Seconds that open requests get to finish when the service stops.")
     ] = 30.0

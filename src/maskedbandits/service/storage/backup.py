@@ -16,6 +16,7 @@ from maskedbandits.errors import UserError, translate_errors
 from maskedbandits.service.storage import schema, sqlite
 from maskedbandits.service.storage.base import TableRows
 from maskedbandits.service.storage.layouts import SHARED_VERSION, refuse_other_version
+from maskedbandits.service.storage.retention import LOG_HASH
 from maskedbandits.service.storage.store import Store
 from maskedbandits.service.storage.urls import open_store
 
@@ -108,9 +109,13 @@ def _check_backup(connection: sqlite3.Connection, path: Path) -> CopyCounts:
             if connection.execute(wrong).fetchone():
                 raise UserError(f"{path}: {DAMAGED}")
         gaps = connection.execute(_GAPS.format(experiments=selects["experiment"])).fetchall()
+        uncovered = connection.execute(_UNCOVERED.format(experiments=selects["experiment"])).fetchall()
         experiments, events = connection.execute(_COUNTS).fetchone()
     if gaps:
         raise UserError(f"{path}: the log of {gaps[0][0]!r} has gaps: take another backup")
+    if uncovered:
+        what = f"events at the beginning of the log of {uncovered[0][0]!r} are missing, and no snapshot covers them"
+        raise UserError(f"{path}: {what}: take another backup")
     return CopyCounts(experiments, events)
 
 
@@ -131,12 +136,19 @@ def _refuse_other_version(connection: sqlite3.Connection, path: Path) -> None:
 
 
 _COUNTS = "SELECT (SELECT count(*) FROM experiment), (SELECT count(*) FROM event)"
-_GAPS = """
-SELECT name FROM ({experiments}) AS experiment LEFT JOIN (
+_LOGS = """
+FROM ({experiments}) AS experiment LEFT JOIN (
     SELECT experiment, count(*) AS count, min(seq) AS first, max(seq) AS last FROM event GROUP BY experiment
 ) AS log ON log.experiment = experiment.id
-WHERE coalesce(log.count, 0) <> experiment.seq - experiment.first_seq + 1
-    OR log.first <> experiment.first_seq OR log.last <> experiment.seq
+"""
+_GAPS = f"""
+SELECT name {_LOGS} WHERE log.count <> experiment.seq - log.first + 1 OR log.last <> experiment.seq
 UNION ALL SELECT 'an experiment that is missing' FROM event WHERE experiment NOT IN (SELECT id FROM experiment)
 LIMIT 1
-"""
+"""  # noqa: S608 - our own names
+_UNCOVERED = f"""
+SELECT name {_LOGS} WHERE coalesce(log.first, experiment.seq + 1) > 1 AND NOT EXISTS (
+    SELECT 1 FROM snapshot WHERE snapshot.experiment = experiment.id AND kernel <> '{LOG_HASH}'
+        AND snapshot.seq >= coalesce(log.first, experiment.seq + 1) - 1
+) LIMIT 1
+"""  # noqa: S608 - our own names

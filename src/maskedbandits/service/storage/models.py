@@ -62,6 +62,7 @@ class ExperimentRow(NamedTuple):
     default_arm: int
     created_hour: int
     forgotten: int  # reports that expire in this minute or before are late, whatever a clock says
+    first_seq: int = 1  # the oldest event that is kept
 
 
 class StoreStatus(NamedTuple):
@@ -104,8 +105,16 @@ class EventRow(NamedTuple):
     question: bytes | None = None
 
 
+class SnapshotHead(NamedTuple):
+    """What identifies a snapshot: its event, its kind (the column ``kernel``), and the digest of the state."""
+
+    seq: int
+    kernel: str
+    sha256: str
+
+
 class SnapshotRow(NamedTuple):
-    """A policy's state after an event, for kernels of this name."""
+    """A policy's state after an event, and the kind of the snapshot."""
 
     seq: int
     kernel: str

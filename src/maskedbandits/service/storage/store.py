@@ -31,22 +31,19 @@ from maskedbandits.service.storage.models import (
     ExperimentRow,
     NewArmRow,
     NewReport,
-    SnapshotRow,
     StoreStatus,
     check_name,
     check_text,
 )
-from maskedbandits.service.storage.upgrade import Upgrades
+from maskedbandits.service.storage.retention import Retention
 
-MAX_SNAPSHOTS = 3  # of an experiment and a kernel
 IDS_AT_ONCE = 1_000  # that are forgotten in a transaction
-MAX_SEQ = 2**62  # no event has a higher number
 
 _Key = tuple[int, bytes]  # experiment, decision
 _Stored = dict[_Key, tuple[int, NewReport]]  # sequence number and report, by decision
 
 
-class Store(Audit, Counters, Deletion, Idempotency, Keys, Listing, Upgrades):
+class Store(Audit, Counters, Deletion, Idempotency, Keys, Listing, Retention):
     """The logs of all experiments, their counters, keys and snapshots."""
 
     def recover_append(self, reports: Sequence[NewReport], before: Mapping[int, int]) -> list[int] | None:
@@ -253,33 +250,6 @@ class Store(Audit, Counters, Deletion, Idempotency, Keys, Listing, Upgrades):
                 tx.execute_many(forget, old)
         return len(old)
 
-    # Snapshots
-
-    def save_snapshot(self, experiment: int, seq: int, kernel: str, body: bytes, sha256: str) -> None:
-        """Store a policy's state, and delete all but the newest three of the same kernel."""
-        check_name("kernel", kernel)
-        with self._begin_write() as tx:
-            tx.execute(
-                "INSERT INTO snapshot (experiment, kernel, seq, body, sha256) VALUES (?, ?, ?, ?, ?) "
-                "ON CONFLICT (experiment, kernel, seq) DO UPDATE SET body = excluded.body, sha256 = excluded.sha256",
-                (experiment, kernel, seq, body, sha256),
-            )
-            for old, _ in tx.query(_SNAPSHOTS, (experiment, kernel))[MAX_SNAPSHOTS:]:
-                tx.execute(
-                    "DELETE FROM snapshot WHERE experiment = ? AND kernel = ? AND seq = ?", (experiment, kernel, old)
-                )
-
-    def list_snapshots(self, experiment: int, kernel: str) -> list[tuple[int, str]]:
-        """Return sequence number and digest of the stored snapshots, the newest first."""
-        with self._begin_read() as tx:
-            return [(seq, sha256) for seq, sha256 in tx.query(_SNAPSHOTS, (experiment, kernel))]
-
-    def read_snapshot(self, experiment: int, kernel: str, at_most: int | None = None) -> SnapshotRow | None:
-        """Return the newest snapshot, or the newest up to a sequence number."""
-        with self._begin_read() as tx:
-            found = tx.query(_SNAPSHOT, (experiment, kernel, MAX_SEQ if at_most is None else at_most))
-        return SnapshotRow(*found[0]) if found else None
-
     def __enter__(self) -> Self:
         return self
 
@@ -322,11 +292,6 @@ _EMPTY_ID = {
     Layout.SHARED: "UPDATE event SET decision = NULL, expires = NULL WHERE experiment = ? AND seq = ?",
     Layout.MOVING: "UPDATE event SET old_decision = NULL, old_expires = NULL WHERE experiment = ? AND seq = ?",
 }
-_SNAPSHOT = (
-    f"SELECT {', '.join(SnapshotRow._fields)} FROM snapshot WHERE experiment = ? AND kernel = ? AND seq <= ? "  # noqa: S608 - our own names
-    "ORDER BY seq DESC LIMIT 1"
-)
-_SNAPSHOTS = "SELECT seq, sha256 FROM snapshot WHERE experiment = ? AND kernel = ? ORDER BY seq DESC"
 _REPORT_COLUMNS = ", ".join(f"{'ids' if name in ID_COLUMNS else 'event'}.{name}" for name in NewReport._fields)
 _REPORTS_BY_ID = {
     layout: f"SELECT ids.seq, {_REPORT_COLUMNS} {joined} AND ids.decision IN" for layout, joined in _JOINED.items()

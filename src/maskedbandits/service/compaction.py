@@ -1,0 +1,226 @@
+"""Retention: the removal of events that are old, and that a verified snapshot covers.
+
+Nothing is removed before its snapshot has been proved. The events are read and folded, from the snapshot before them
+or from the first event. Every snapshot on the way must agree. The new one, the *base*, is stored and read again. From
+then on, the log begins with it. Events are removed in small transactions, so that others can write in between. A
+process that is killed loses nothing: the next one goes on with the same base.
+
+The log is cut between two hours. Events with ids that devices may still repeat stay.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from maskedbandits.errors import UserError
+from maskedbandits.service import snapshots
+from maskedbandits.service.clock import Clock
+from maskedbandits.service.event_columns import EventColumns
+from maskedbandits.service.recovery import BASE_KERNEL, DamagedError, load_oldest, load_snapshot, read_all
+from maskedbandits.service.replay import BAD, Claim, Walk, list_claims
+from maskedbandits.service.server import logging
+from maskedbandits.service.state import ExperimentState
+from maskedbandits.service.storage import Store, StoreUnavailable
+from maskedbandits.service.storage.models import ExperimentRow, SnapshotHead
+from maskedbandits.service.storage.retention import BASE, LOG_HASH
+
+HOURS_PER_DAY = 24
+FIRST_WAIT_S, WAIT_S = 60.0, 3600.0
+CLAIM, CLAIM_S = "compaction", 600
+
+Tick = Callable[[], None]
+
+
+class StoppedError(Exception):
+    """The process stops; the next one goes on."""
+
+
+@dataclass(frozen=True)
+class CompactionResult:
+    """The effect of a compaction on an experiment."""
+
+    name: str
+    removed: int  # events
+    first_seq: int  # the oldest event that is kept
+
+
+def get_cutoff(now: float, days: float) -> int:
+    """Return the first hour whose events are kept."""
+    return int(now // 3600 - HOURS_PER_DAY * days)
+
+
+def compact(store: Store, row: ExperimentRow, cutoff: int, tick: Tick = lambda: None) -> CompactionResult:
+    """Remove the events of an experiment from before an hour.
+
+    Parameters
+    ----------
+    store
+        The store; others may write to it meanwhile.
+    row
+        The experiment.
+    cutoff
+        The first hour, since 1970, whose events are kept.
+    tick
+        Called between two transactions; it may wait, or raise.
+
+    Returns
+    -------
+    CompactionResult
+        How many events were removed, and where the log begins.
+
+    Raises
+    ------
+    UserError
+        If the log or a snapshot is damaged. Then nothing is removed.
+
+    """
+    if not store.may_remove_events:
+        raise UserError(f"{store.name}: processes of the release before may use it: run maskedbandits upgrade first")
+    first = kept = store.read_first(row.id) or row.first_seq  # rows may have been deleted by hand
+    if (unfinished := find_base(store, row, first)) is not None:
+        kept = _remove_up_to(store, row, unfinished, tick)
+    if (base := build_base(store, row, cutoff, tick)) is not None:
+        kept = _remove_up_to(store, row, base, tick)
+    return CompactionResult(row.name, kept - first, kept)
+
+
+def _remove_up_to(store: Store, row: ExperimentRow, base: SnapshotHead, tick: Tick) -> int:
+    """Remove all events up to a base, and return the first that is kept."""
+    load_snapshot(store, row.id, base)  # it is what will be left
+    while store.remove_events(row.id, base.seq):
+        tick()
+    store.drop_snapshots_before(row.id, base.seq)
+    return base.seq + 1
+
+
+def find_base(store: Store, row: ExperimentRow, first: int) -> SnapshotHead | None:
+    """Return a base whose events are not all removed yet: an earlier compaction was interrupted."""
+    bases = [head for head in store.list_states(row.id) if head.kernel.startswith(BASE)]
+    return bases[0] if bases and bases[0].seq >= first else None
+
+
+def build_base(store: Store, row: ExperimentRow, cutoff: int, tick: Tick) -> SnapshotHead | None:
+    """Store a verified snapshot after the last event that is old; return None if none is."""
+    walk = Walk(store, row, load_oldest(store, row))
+    end = min(row.seq, store.read_last_removable(row.id))
+    start, first = walk.state.seq, store.read_first(row.id) or row.seq + 1
+    if start >= first and any((part.hour >= cutoff).any() for part in read_all(store, row, first - 1, start)):
+        return None  # a snapshot that is no base covers events that are young
+    claims = [claim for claim in list_claims(store, row.id) if claim.seq > start]
+    for events in read_all(store, row, start, end):
+        young = np.flatnonzero(events.hour >= cutoff)
+        _walk_past(walk, events.slice(0, int(young[0]) if young.size else events.size), claims)
+        tick()
+        if young.size:
+            break
+    if walk.state.seq < first:
+        return None
+    return save_base(store, row, walk.state)
+
+
+def _walk_past(walk: Walk, events: EventColumns, claims: list[Claim]) -> None:
+    """Apply events, and check the claims about them."""
+    start = walk.state.seq
+    stops = sorted({claim.seq for claim in claims if start < claim.seq <= start + events.size} | {start + events.size})
+    for stop in stops:
+        walk.apply(events.slice(walk.state.seq - start, stop - start))
+        for claim in claims:
+            if claim.seq == stop and walk.judge(claim) in BAD:
+                what = f"the {claim.source} at event {stop} contradicts the log, so no event is removed"
+                raise DamagedError(f"{walk.row.name}: {what}: run maskedbandits replay, and report the fault")
+
+
+def save_base(store: Store, row: ExperimentRow, state: ExperimentState) -> SnapshotHead:
+    """Store a state as the new beginning of its log, and read it again."""
+    contents, digest = state.describe()
+    contents.log_hash.end_block()
+    value = contents.log_hash.value
+    if not contents.log_hash.start:
+        store.save_snapshot(row.id, state.seq, LOG_HASH, b"", value)
+    store.save_snapshot(row.id, state.seq, BASE_KERNEL, snapshots.encode(contents), digest)
+    head = SnapshotHead(state.seq, BASE_KERNEL, digest)
+    again = load_snapshot(store, row.id, head)
+    if (again.compute_digest()[1], again.log_hash.value, again.terms) != (digest, value, contents.terms):
+        raise UserError(f"{row.name}: the snapshot at event {state.seq} was not stored as it is: no event is removed")
+    return head
+
+
+class Compactor:
+    """Removes old events in a thread, in one process of the service at a time."""
+
+    def __init__(self, open_store: Callable[[], Store], process: str, clock: Clock, days: float) -> None:
+        self._open_store, self._process, self._clock, self._days = open_store, process, clock, days
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="maskedbandits-compactor", daemon=True)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the thread is there."""
+        return self._thread.is_alive()
+
+    def start(self) -> None:
+        """Start the thread, unless events are kept for ever."""
+        if self._days:
+            self._thread.start()
+
+    def stop(self) -> None:
+        """Stop the thread; an unfinished removal goes on in the next process."""
+        self._stopping.set()
+        if self.is_running:
+            self._thread.join()
+
+    def _run(self) -> None:
+        wait = FIRST_WAIT_S  # a start has more urgent work
+        while not self._stopping.wait(wait):
+            wait = WAIT_S
+            try:
+                with self._open_store() as store:
+                    self.compact_all(store)
+            except StoppedError:
+                return
+            except StoreUnavailable:
+                wait = FIRST_WAIT_S  # the log reader has logged it
+            except Exception as error:  # the next round may succeed
+                logging.fault("old events are not removed", error)
+
+    def compact_all(self, store: Store) -> None:
+        """Compact all experiments, if no other process does, and none of the release before may run."""
+        for row in store.list_experiments() if store.may_remove_events else ():
+            if not self.claim(store):
+                return
+            try:
+                done = compact(store, row, get_cutoff(self._clock.now(), self._days), Pace(self._check).tick)
+            except UserError as fault:
+                logging.fault("old events are not removed", fault, experiment=row.name, reason=str(fault))
+                continue
+            if done.removed:
+                logging.event(
+                    "old events are removed", experiment=row.name, removed=done.removed, first_seq=done.first_seq
+                )
+
+    def claim(self, store: Store) -> bool:
+        """Claim the work for the next minutes; tell whether no other process has it."""
+        now = int(self._clock.now())
+        return store.claim(CLAIM, self._process, now, now + CLAIM_S)
+
+    def _check(self) -> None:
+        if self._stopping.is_set():
+            raise StoppedError
+
+
+class Pace:
+    """Waits as long as the work between two ticks took, so that decisions get the processor as well."""
+
+    def __init__(self, check: Tick) -> None:
+        self._check, self._since = check, time.monotonic()
+
+    def tick(self) -> None:
+        """Wait, after checking whether to go on."""
+        self._check()
+        time.sleep(min(1.0, time.monotonic() - self._since))
+        self._since = time.monotonic()
