@@ -90,7 +90,7 @@ def test_fault_type_has_its_module(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_web_server_and_cache_log_json(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     hear_messages(monkeypatch)  # another listener until the end
-    cache.set_listener(logs.event)
+    cache.set_listener(lambda message: logs.event("machine code", message=message))
     logs.capture_web_server()
     cache.say("compiling a policy that was never heard of")
     logger = logging.getLogger("uvicorn.error")
@@ -98,5 +98,6 @@ def test_web_server_and_cache_log_json(capsys: pytest.CaptureFixture[str], monke
     logger.error("something is wrong")
     logger.error("Exception in ASGI application\n", exc_info=RuntimeError("alice"))
     lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
-    assert lines[0]["event"] == "compiling a policy that was never heard of"
+    assert lines[0]["message"] == "compiling a policy that was never heard of"
+    assert {line["event"] for line in lines} == {"machine code", "web server"}
     assert [line.get("message", line.get("kind")) for line in lines[1:]] == ["something is wrong", "RuntimeError"]

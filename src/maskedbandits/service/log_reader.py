@@ -53,6 +53,7 @@ class LogReader:
         clock: Clock,
         settings: Settings,
         code_loader: CodeLoader,
+        store_outage: logging.Outage | None = None,
     ) -> None:
         self.process, self.clock, self.settings, self.code_loader = process, clock, settings, code_loader
         self.by_name: dict[str, LiveExperiment] = {}
@@ -60,6 +61,9 @@ class LogReader:
         self.quarantined: dict[int, Quarantined] = {}  # by id
         self.trouble: Exception | None = None  # why it does not follow now
         self.rounds = 0  # complete passes over all logs
+        self.read_at = 0.0  # unix seconds of the last one
+        self._store_outage = store_outage or logging.build_store_outage()
+        self.log_outage = logging.Outage("following the log failed", "following the log goes on")
         self._refused: dict[tuple[int, str, int], int] = {}
         self._refused_lock = threading.Lock()
         self._open_store = open_store
@@ -122,17 +126,18 @@ class LogReader:
         try:
             work()
         except StoreUnavailable as gone:
-            self._log_trouble(gone, "store is gone")
+            self._pause(gone, self._store_outage)
         except Exception as error:  # decisions must go on in any case
-            self._log_trouble(error, "following the log failed")
+            self._pause(error, self.log_outage)
         else:
             self.trouble = None
+            for outage in (self._store_outage, self.log_outage):
+                outage.end("log reader")
             return True
         return False
 
-    def _log_trouble(self, error: Exception, what: str) -> None:
-        if self.trouble is None:
-            logging.event(what, reason=str(error), kind=logging.kind_of(error))
+    def _pause(self, error: Exception, outage: logging.Outage) -> None:
+        outage.begin("log reader", reason=str(error), kind=logging.kind_of(error))
         self.trouble = error
         self._stopping.wait(SECOND)
 
@@ -142,6 +147,7 @@ class LogReader:
         self._set_clock(status)
         for experiment_id, seq in status.heads.items():
             self._follow_one(experiment_id, seq)
+        self.read_at = time.time()
         if self._stopping.is_set():  # the last counts are written at the end
             return
         now = time.monotonic()

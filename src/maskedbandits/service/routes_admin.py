@@ -1,4 +1,4 @@
-"""The routes of administrators and observers: experiments, their state, health and metrics."""
+"""The routes of administrators and observers: experiments and their state."""
 
 from __future__ import annotations
 
@@ -23,17 +23,15 @@ from maskedbandits.service.schemas import (
     Summary,
     check_arm,
 )
-from maskedbandits.service.storage import Conflict, StoreUnavailable
+from maskedbandits.service.storage import Conflict
 
 if TYPE_CHECKING:
     from maskedbandits.service.experiment import LiveExperiment
     from maskedbandits.service.registry import ExperimentRegistry
-    from maskedbandits.service.server.metrics import Metrics
 
 EXPERIMENTS = "/v1/experiments"
 EXPERIMENT = f"{EXPERIMENTS}/{{name}}"
 STARTING = "the service is starting: send the request again in a moment"
-PROMETHEUS = (b"content-type", b"text/plain; version=0.0.4; charset=utf-8")
 
 
 class AdminRoutes:
@@ -41,8 +39,8 @@ class AdminRoutes:
 
     routes = RouteTable()
 
-    def __init__(self, get_registry: Callable[[], ExperimentRegistry | None], metrics: Metrics) -> None:
-        self._get_registry, self.metrics = get_registry, metrics
+    def __init__(self, get_registry: Callable[[], ExperimentRegistry | None]) -> None:
+        self._get_registry = get_registry
         self._decode_config = BodyDecoder(ExperimentConfig)
         self._decode_change = BodyDecoder(ExperimentChange)
         self._decode_arm = BodyDecoder(NewArm)
@@ -54,38 +52,6 @@ class AdminRoutes:
         if registry is None:
             raise retry_later(503, STARTING)
         return registry
-
-    @routes.add("GET", "/healthz", "health", "Check that the process answers.", "health", replies=(dict,))
-    async def health(self, request: Request) -> Response:
-        """Answer that the process is alive."""
-        return json_response(200, {"status": "ok"})
-
-    @routes.add(
-        *("GET", "/readyz", "readiness", "Check that decisions and reports are accepted.", "health"),
-        replies=(dict,),
-        errors=(503,),
-    )
-    async def ready(self, request: Request) -> Response:
-        """Answer whether decisions and reports are accepted."""
-        if not self.registry.is_ready:
-            raise retry_later(503, "the store is unreachable: send the request again in a moment")
-        return json_response(200, {"status": "ready"})
-
-    @routes.add(
-        *("GET", "/metrics", "metrics", "Get the metrics for Prometheus.", "metrics", "read"),
-        media_types=("text/plain",),
-        description="Metrics in the text format of Prometheus.",
-    )
-    async def export_metrics(self, request: Request) -> Response:
-        """Return all metrics; those that the store has are missing while it cannot be reached."""
-        try:
-            outcomes = await self.registry.outcomes()
-        except StoreUnavailable:
-            outcomes = {}
-        registry = self.registry
-        quarantined = len(registry.log_reader.quarantined)
-        text = self.metrics.format_text(registry.experiments(), registry.is_ready, outcomes, quarantined)
-        return Response(200, text.encode(), (PROMETHEUS,))
 
     @routes.add(
         *("GET", EXPERIMENTS, "listExperiments", "List all experiments.", "experiments", "read"),

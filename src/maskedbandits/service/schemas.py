@@ -380,6 +380,22 @@ class GroupsStateAnswer(Struct):
     refused: Annotated[dict[str, int], Meta(description="Reports that were rejected, by reason.")]
 
 
+class Degradation(Struct):
+    """A reason why a part of the service does not work now."""
+
+    code: Annotated[str, Meta(description="Stable name of the reason.")]
+    text: Annotated[str, Meta(description="The reason in one line.")]
+
+
+class Readiness(Struct):
+    """Whether every worker that accepts requests can decide."""
+
+    status: Annotated[
+        Literal["ready", "degraded"], Meta(description="`degraded`: decisions go on, and something else does not.")
+    ]
+    reasons: Annotated[list[Degradation], Meta(description="Why the service is degraded.")]
+
+
 class Complaint(Struct):
     """An error, in one line."""
 

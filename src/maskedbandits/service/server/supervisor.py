@@ -2,7 +2,8 @@
 
 The supervisor binds the socket, and the workers inherit it: connections wait in it while a worker starts. The
 supervisor stays small, and imports nothing that computes. The first worker answers at once that the service is
-starting. All others, and replacements of workers that died, answer when they are ready.
+starting, until all workers are ready. All others, and replacements of workers that died, accept no requests before they
+are ready. So once the service has said that it is ready, no worker refuses a decision.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ from typing import Any
 
 from maskedbandits._util.signals import handle_signals
 from maskedbandits.service.server import logging
-from maskedbandits.service.server.metrics import WORKER_BYTES
+from maskedbandits.service.server.metrics import SIZE
 from maskedbandits.service.server.settings import Settings, encode_settings
+from maskedbandits.service.server.worker_memory import WorkerMemory, WorkerState, count_bytes, map_memory
 
 CHECK_EVERY_S = 0.1
 SHORT_LIFE_S = 10.0  # a worker that lived for less is started again only after a pause
@@ -46,8 +48,9 @@ class Supervisor:
     def __init__(self, settings: Settings, listener: socket.socket, *, is_prepared: bool = True) -> None:
         self.settings, self.listener, self.is_prepared = settings, listener, is_prepared
         self.slots = [WorkerSlot() for _ in range(settings.workers)]
-        self.memory = tempfile.TemporaryFile()  # noqa: SIM115 -- closed with this process
-        self.memory.truncate(WORKER_BYTES * settings.workers)
+        self.file = tempfile.TemporaryFile()  # noqa: SIM115 -- closed with this process
+        self.file.truncate(count_bytes(SIZE, settings.workers))
+        self.memory = WorkerMemory(SIZE, map_memory(self.file.fileno(), SIZE, settings.workers), 0, settings.workers)
         self.is_stopping = False
 
     def run(self) -> int:
@@ -76,6 +79,10 @@ class Supervisor:
             return 0
         if code == USER_ERROR:
             return code
+        self.memory.set("state", WorkerState.ABSENT, number)  # so that no other waits for it
+        for name in ("store_lost_at", "log_failed_at", "compiling"):  # they ended with it
+            self.memory.set(name, 0.0, number)
+        self.memory.set("restarts", self.memory.get("restarts", number) + 1, number)
         is_short = now - slot.started_at < SHORT_LIFE_S
         slot.pause_s = min(MAX_PAUSE_S, 2 * slot.pause_s + 0.5) if is_short else 0.0
         slot.process, slot.due_at = None, now + slot.pause_s
@@ -83,7 +90,7 @@ class Supervisor:
         return 0
 
     def _start(self, number: int, slot: WorkerSlot) -> None:
-        handles = self.listener.fileno(), self.memory.fileno()
+        handles = self.listener.fileno(), self.file.fileno()
         module = "maskedbandits.service.server.worker"
         command = [sys.executable, "-P", "-m", module]  # -P: files in the working directory are no modules
         slot.process = subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=handles)  # noqa: S603 -- this program
