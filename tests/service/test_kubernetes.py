@@ -151,6 +151,7 @@ def test_stop_leaves_time_for_requests() -> None:
 def test_pods_may_do_little() -> None:
     spec = pod(render({}))
     assert spec["automountServiceAccountToken"] is False
+    assert spec["enableServiceLinks"] is False  # or variables named after the Service would look like settings
     assert spec["securityContext"]["runAsNonRoot"] is True
     folders = {each["mountPath"] for each in spec["containers"][0]["volumeMounts"]}
     assert folders == {"/cache", "/tmp"}  # noqa: S108

@@ -222,6 +222,7 @@ def test_ready_service_refuses_no_decision(shared: str, workers: int, starts: in
                 assert service.ask("POST", "/v1/experiments", {**SMALL, "name": "headlines"})[0] == 201
             assert ask_for_decisions(service, 40) == {200: 40}
             assert service.ask("GET", "/readyz") == (200, {"status": "ready", "reasons": []})
+            assert f'maskedbandits_workers{{state="ready"}} {workers}' in service.ask("GET", "/metrics")[1]
             assert service.stop(signal.SIGTERM)[0] == 0
 
 

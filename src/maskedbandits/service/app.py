@@ -316,11 +316,8 @@ class App:
         return static.serve_from(request, static.DASHBOARD)
 
 
-OPERATIONS = (
-    *AdminRoutes.routes.operations,
-    *HealthRoutes.routes.operations,
-    *App.routes.operations,
-)  # of the whole service
+# Of the whole service.
+OPERATIONS = (*HealthRoutes.routes.operations, *AdminRoutes.routes.operations, *App.routes.operations)
 
 
 def _translate_error(error: Exception) -> Response:

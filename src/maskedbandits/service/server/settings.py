@@ -88,7 +88,9 @@ class Settings(Struct, frozen=True):
             extra=FLAG,
         ),
     ] = 8080
-    workers: Annotated[int, Meta(ge=1, le=256, description="Worker processes.", extra=FLAG)] = 1
+    workers: Annotated[
+        int, Meta(ge=1, le=256, description="Worker processes; several require PostgreSQL.", extra=FLAG)
+    ] = 1
     log_format: Annotated[Literal["json", "text"], Meta(description="Form of the log on standard error.")] = "json"
     access_log: Annotated[bool, Meta(description="Log a line for every request.", extra=FLAG)] = False
     body_limit: Annotated[int, Meta(ge=1 << 10, le=1 << 30, description="Largest body of a request, in bytes.")] = (

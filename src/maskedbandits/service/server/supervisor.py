@@ -28,6 +28,7 @@ CHECK_EVERY_S = 0.1
 SHORT_LIFE_S = 10.0  # a worker that lived for less is started again only after a pause
 MAX_PAUSE_S = 10.0
 GRACE_S = 15.0  # beyond the time that requests have, for what is written at the end
+ENDS_WITH_WORKER = ("store_lost_at", "log_failed_at", "compiling", "queued", "resident_bytes", "open_files")
 USER_ERROR = 2  # exit code of a worker for a mistake that another worker would make, too
 
 
@@ -80,7 +81,7 @@ class Supervisor:
         if code == USER_ERROR:
             return code
         self.memory.set("state", WorkerState.ABSENT, number)  # so that no other waits for it
-        for name in ("store_lost_at", "log_failed_at", "compiling"):  # they ended with it
+        for name in ENDS_WITH_WORKER:
             self.memory.set(name, 0.0, number)
         self.memory.set("restarts", self.memory.get("restarts", number) + 1, number)
         is_short = now - slot.started_at < SHORT_LIFE_S
