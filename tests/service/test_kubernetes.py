@@ -76,7 +76,14 @@ def test_validation_notices_a_wrong_field() -> None:
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"replicas": 0}, {"replica": 2}, {"settings": {"storage": "x"}}, {"service": {"type": "x"}}, {"workers": "two"}],
+    [
+        {"replicas": 0},
+        {"replica": 2},
+        {"settings": {"storage": "x"}},
+        {"settings": {"body_limit": 1 << 20}},  # Helm would print 1.048576e+06
+        {"service": {"type": "x"}},
+        {"workers": "two"},
+    ],
 )
 def test_schema_refuses_wrong_values(wrong: dict[str, Any]) -> None:
     chart = charts.Chart()
