@@ -46,7 +46,7 @@ METRICS = {
     f"{PREFIX}reports_total": Metric("counter", "Reports by their status.", ("status",)),
     f"{PREFIX}decisions_total": Metric("counter", "Decisions made."),
     f"{PREFIX}request_seconds": Metric("histogram", "Seconds from a request to its reply.", ("route", "le")),
-    f"{PREFIX}experiments": Metric("gauge", "Experiments by their status.", ("status",)),
+    f"{PREFIX}experiments": Metric("gauge", "Experiments that are not archived, by status.", ("status",)),
     f"{PREFIX}experiments_quarantined": Metric("gauge", "Experiments that some worker cannot read."),
     f"{PREFIX}experiments_unlisted": Metric("gauge", "Experiments that are too many for series of their own."),
     f"{PREFIX}alert": Metric("gauge", "An alert of the dashboard; 1 while it is active.", ("experiment", "kind")),
@@ -180,9 +180,9 @@ def _list_experiment_samples(view: View) -> Iterator[Sample]:
     """Yield what this worker knows of experiments."""
     listed = select_listed(view.experiments)
     by_status = Counter(each.status for each in view.experiments)
-    for status in ("running", "paused", "archived"):
+    for status in ("running", "paused"):
         yield f"{PREFIX}experiments", by_status[status], {"status": status}
-    yield f"{PREFIX}experiments_unlisted", len(view.experiments) - by_status["archived"] - len(listed), {}
+    yield f"{PREFIX}experiments_unlisted", by_status["running"] + by_status["paused"] - len(listed), {}
     for each in listed:
         labels = {"experiment": each.name}
         yield f"{PREFIX}log_seq", each.state.seq, labels
