@@ -4,7 +4,9 @@ Times on shared machines wander, so every round measures everything once, one af
 a round, and the median over the rounds is printed with its range. Beside it stands the ratio of what a second of the
 servers' own processor time answers, which wanders less. Load comes from this machine alone.
 
-    make bench-service               # or: python -m bench.service [--rounds N] [--memory REPORTS] [--json]
+    make bench-service               # or: python -m bench.service [--rounds N] [--memory REPORTS]
+    python -m bench.service --only starts      # seconds and processor seconds to /readyz
+    python -m bench.service --only writers     # two processes on one SQLite file
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import argparse
 import itertools
 import json
 import os
+import resource
 import shutil
 import socket
 import statistics
@@ -23,7 +26,9 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -250,9 +255,38 @@ def starts(folder: Path) -> list[str]:
     cache = folder / "cache"
     for name in ("cold", "warm"):
         port, began = free_port(), time.perf_counter()
+        before = sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2])
         with run_server(service(port, folder), port, "/readyz", MASKEDBANDITS_CACHE=str(cache)):
-            found.append(f"start to /readyz, {name} cache: {time.perf_counter() - began:.1f} s")
+            seconds = time.perf_counter() - began
+        cpu = sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2]) - before
+        found.append(f"start to /readyz, {name} cache: {seconds:.1f} s; processor time with its stop: {cpu:.1f} s")
     return found
+
+
+def writers(folder: Path, seconds: float) -> Iterator[str]:
+    """Yield the latency of reports to one process with SQLite, and to two that share its file, with as many clients."""
+    slowest = []
+    for count in (1, 2):
+        shared = folder / f"writers-{count}"
+        shared.mkdir()
+        ports = [free_port() for _ in range(count)]
+        with ExitStack() as stack:
+            for port in ports:
+                stack.enter_context(run_server(service(port, shared), port, "/readyz"))
+            create(ports[0], "auto", "auto", 10)
+            sent = [iter(reports(tokens(port, "auto", int(6_000 * seconds / count)), 1)) for port in ports]
+            with ThreadPoolExecutor(count) as pool:
+                loads = pool.map(send_load, ports, sent, [CONNECTIONS // count] * count, [seconds] * count)
+                found = sorted(latency for load in loads for latency in load.latencies)
+        slowest.append(found[int(0.99 * len(found))])
+        yield f"reports, {count} process with SQLite: p99 {slowest[-1] * 1e3:.0f} ms, longest {found[-1] * 1e3:.0f} ms"
+    yield f"p99 of two processes on one file, to one process: {slowest[1] / slowest[0]:.1f}"
+
+
+def measure_one(which: str, seconds: float) -> Iterator[str]:
+    """Yield one of the shorter measurements."""
+    with tempfile.TemporaryDirectory() as made:
+        yield from starts(Path(made)) if which == "starts" else writers(Path(made), seconds)
 
 
 def measure(rounds: int, reports_for_memory: int, seconds: float) -> Iterator[str]:
@@ -260,6 +294,7 @@ def measure(rounds: int, reports_for_memory: int, seconds: float) -> Iterator[st
     with tempfile.TemporaryDirectory() as made, ExitStack() as stack:
         folder = Path(made)
         yield from starts(folder)
+        yield from writers(folder, seconds)
         ours, theirs = free_port(), free_port()
         process = stack.enter_context(run_server(service(ours, folder), ours, "/readyz"))
         other = stack.enter_context(run_server(trivial(theirs), theirs, "/answer-is-for-post"))
@@ -281,8 +316,10 @@ def main() -> None:
     parser.add_argument(
         "--memory", type=int, default=1_000_000, metavar="REPORTS", help="after which memory is looked at"
     )
+    parser.add_argument("--only", choices=("starts", "writers"), help="measure the start, or writers of SQLite, alone")
     options = parser.parse_args()
-    for line in measure(options.rounds, options.memory, options.seconds):
+    everything = partial(measure, options.rounds, options.memory, options.seconds)
+    for line in measure_one(options.only, options.seconds) if options.only else everything():
         print(line, flush=True)
 
 

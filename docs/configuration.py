@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from docs import blocks
+from maskedbandits.service.server.logging import format_events
 from maskedbandits.service.server.settings import OTHER_VARIABLES, PREFIX, format_table
 
 PAGE = Path(__file__).with_suffix(".md")
@@ -16,7 +17,7 @@ def variables() -> str:
     return "\n".join(["| variable | meaning |", "|---|---|", *rows])
 
 
-TABLES = {"settings": format_table, "variables": variables}
+TABLES = {"settings": format_table, "events": format_events, "variables": variables}
 
 
 def main() -> None:

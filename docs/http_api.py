@@ -190,7 +190,7 @@ def statuses() -> str:
 def metrics() -> str:
     """Return the metrics."""
     rows = [
-        f"| `maskedbandits_{name}` | {each.kind} | {', '.join(f'`{label}`' for label in each.labels)} | {each.help} |"
+        f"| `{name}` | {each.kind} | {', '.join(f'`{label}`' for label in each.labels)} | {each.help} |"
         for name, each in METRICS.items()
     ]
     return "\n".join(["| metric | type | labels | meaning |", "|---|---|---|---|", *rows])

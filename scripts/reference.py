@@ -291,7 +291,7 @@ def format_default(value: object) -> str:
 def metrics_page() -> str:
     """Return the page of all metrics."""
     rows = (
-        (code(f"maskedbandits_{name}"), metric.kind, ", ".join(map(code, metric.labels)) or "–", metric.help)
+        (code(name), metric.kind, ", ".join(map(code, metric.labels)) or "–", metric.help)
         for name, metric in METRICS.items()
     )
     start = "# Metrics\n\n`/metrics` has them in the format of Prometheus.\n\n"

@@ -111,7 +111,7 @@ def test_every_operation_is_described() -> None:
 def test_every_metric_is_described() -> None:
     for name, metric in METRICS.items():
         assert metric.help, name
-        assert find_row("reference/metrics.md", f"maskedbandits_{name}")
+        assert find_row("reference/metrics.md", name)
 
 
 def test_every_data_set_is_described() -> None:

@@ -66,8 +66,8 @@ class Service:
 
     def is_ready(self) -> bool:
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/readyz", timeout=5):
-                return True
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/readyz", timeout=5) as answer:
+                return bool(json.load(answer)["status"] == "ready")  # and not degraded
         except OSError:
             return False
 

@@ -43,19 +43,9 @@ class Running:
         except OSError:
             return 0, None
 
-    def wait_until_ready(self, times: int = 1) -> None:
-        """Wait until so many answers in a row say that it is ready: each may be another worker's."""
-        wait_until(lambda: all(self.ask("GET", "/readyz")[0] == 200 for _ in range(times)), self.process)
-
-    def wait_until_all_are_ready(self, workers: int) -> None:
-        """Wait until each worker has logged that it is ready, since any of them may answer a request."""
-        assert self.process.stderr is not None
-        ready = 0
-        while ready < workers:
-            line = self.process.stderr.readline()
-            assert line, "it has ended"
-            assert "worker ended" not in line, line
-            ready += line.startswith("{") and json.loads(line)["event"] == "ready"
+    def wait_until_ready(self) -> None:
+        """Wait until it is ready: then each of its workers is."""
+        wait_until(lambda: self.ask("GET", "/readyz")[0] == 200, self.process)
 
     def stop(self, number: int) -> tuple[int, list[dict[str, Any]]]:
         """Send a signal, and return the exit code and the log."""

@@ -180,7 +180,6 @@ def test_requests_get_503_while_store_is_gone(served: Served) -> None:
     token = served.post(DECISIONS).json["token"]
     with without_store(served):
         replies = [
-            served.get("/readyz"),
             served.post(DECISIONS, {"visitor": "v"}),
             served.post(REPORTS, {"token": token, "bit": 1}),
             served.post("/v1/experiments", {**SMALL, "name": "other"}),
@@ -191,14 +190,18 @@ def test_requests_get_503_while_store_is_gone(served: Served) -> None:
             assert int(reply.headers["retry-after"]) >= 1
             assert "secret-host" not in reply.error
         assert served.get("/healthz").status == 200
+        ready = served.get("/readyz")
+        assert (ready.status, ready.json["status"]) == (200, "degraded")
+        assert [reason["code"] for reason in ready.json["reasons"]] == ["store_away"]
         assert served.get("/v1/experiments/headline").status == 200
         assert served.get("/v1/experiments").status == 503  # the list comes from the store
         assert served.post(DECISIONS).status == 200  # it needs no store; devices keep their reports until there is one
-        assert "maskedbandits_ready 0" in served.get("/metrics").body.decode()
+        assert 'maskedbandits_store_away{worker="0"} 1' in served.get("/metrics").body.decode()
+    assert served.get("/readyz").json == {"status": "ready", "reasons": []}
     assert served.post(REPORTS, {"token": token, "bit": 1}).json == {"status": "accepted"}
 
 
-def test_full_disk_is_logged_once_and_not_ready(served: Served, capsys: pytest.CaptureFixture[str]) -> None:
+def test_full_disk_is_logged_once_and_degraded(served: Served, capsys: pytest.CaptureFixture[str]) -> None:
     """Reading still works then, so only writing shows it."""
 
     def full(*_: object, **__: object) -> None:
@@ -212,9 +215,11 @@ def test_full_disk_is_logged_once_and_not_ready(served: Served, capsys: pytest.C
         assert served.post(REPORTS, {"token": token, "bit": 1}).status == 503
         for _ in range(2):
             served.run(asyncio.sleep(2 * log_writer.PAUSE_S))
-            assert served.get("/readyz").status == 503
+            assert served.get("/readyz").json["status"] == "degraded"
             assert served.post(REPORTS, {"token": token, "bit": 1}).status == 503
-    values = [line for line in map(json.loads, capsys.readouterr().err.splitlines()) if "written" in line["event"]]
+    values = [
+        line for line in map(json.loads, capsys.readouterr().err.splitlines()) if line["event"] == "store is gone"
+    ]
     assert [line["reason"] for line in values] == ["the disk is full: make room"]
     served.run(until(lambda: served.registry.is_ready))
     assert served.post(REPORTS, {"token": token, "bit": 1}).json == {"status": "accepted"}

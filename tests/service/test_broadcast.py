@@ -237,7 +237,7 @@ def test_failed_refresh_is_retried(
             await reader.event("state")
             with monkeypatch.context() as patch:
                 patch.setattr(ExperimentFeed, "update", lambda *_: 1 / 0)
-                await until(lambda: "an experiment could not be viewed" in capsys.readouterr().err)
+                await until(lambda: "experiment could not be viewed" in capsys.readouterr().err)
             await reader.event("state")
 
     asyncio.run(use())
@@ -260,7 +260,7 @@ def test_failing_experiment_does_not_block_others(
         async with open_app(tmp_path) as (app, registry):
             await registry.create(config("another"))
             number = registry.get("another").id  # type: ignore[union-attr]
-            await until(lambda: "an experiment could not be viewed" in capsys.readouterr().err)
+            await until(lambda: "experiment could not be viewed" in capsys.readouterr().err)
             await until(lambda: number in app.broadcaster.feeds and app.broadcaster.feeds[number].event)
 
     asyncio.run(use())

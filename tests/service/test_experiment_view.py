@@ -83,7 +83,9 @@ def test_expired_decisions_are_missing(tmp_path: Path) -> None:
             view = await registry.view(live)
             assert view["pending"] == [0, 0, 0]
             assert view["missing"] == [arms[3:].count(arm) for arm in range(3)]
-            assert await registry.outcomes() == {"headline": {"issued": 7, "reported": 3, "pending": 0, "missing": 4}}
+            assert await registry.outcomes(registry.experiments()) == {
+                "headline": {"issued": 7, "reported": 3, "pending": 0, "missing": 4}
+            }
 
     asyncio.run(use())
 
@@ -137,7 +139,7 @@ def test_unflushed_remote_decisions_count_as_issued(tmp_path: Path, monkeypatch:
                 assert view["issued"] == view["reported"]
                 assert sum(view["issued"]) == 5
                 outcomes = {"issued": 5, "reported": 5, "pending": 0, "missing": 0}
-                assert await registry.outcomes() == {"headline": outcomes}
+                assert await registry.outcomes(registry.experiments()) == {"headline": outcomes}
 
     asyncio.run(use())
 
@@ -153,6 +155,6 @@ def test_archived_experiment_has_nothing_pending(tmp_path: Path) -> None:
                 await registry.change(live, {"status": "archived"})
                 view = await registry.view(live)
                 assert {name: sum(view[name]) for name in OUTCOMES} == LOST
-            assert await registry.outcomes() == {}  # of experiments that go on
+            assert await registry.outcomes(registry.experiments()) == {}  # of experiments that go on
 
     asyncio.run(use())

@@ -12,11 +12,14 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from postgres import Cluster
 from running import OPENER, Running, running
 
 from children import wait_until
 from maskedbandits.service.auth import create_key
 from maskedbandits.service.storage import open_store
+
+pytest_plugins = ["postgres_fixtures"]
 
 RATE, BURST = 5.0, 20.0  # requests a second, and seconds: 100 requests at once
 LIARS, TRIES = 4, 250  # threads, and fake reports that each tries to send; without a limit all are accepted
@@ -44,8 +47,8 @@ class Site:
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    url = f"sqlite:///{tmp_path_factory.mktemp('site')}/bandits.db"
+def site(postgres_server: Cluster) -> Iterator[Site]:
+    url = postgres_server.place()
     with open_store(url, create=True) as store:
         keys = {role: create_key(store, role, role, 7)[1] for role in ("device", "backend", "read", "admin")}
     settings = {
@@ -54,7 +57,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         "MASKEDBANDITS_BURST": str(BURST),
     }
     with running(url, "--workers", 2, environment=settings) as service:
-        service.wait_until_all_are_ready(2)
+        service.wait_until_ready()
         found = Site(service, keys)
         assert found.ask("admin", "POST", "/v1/experiments", SMALL)[0] == 201
         wait_until(lambda: all(found.ask("device", "POST", DECISIONS, {})[0] == 200 for _ in range(8)), service.process)

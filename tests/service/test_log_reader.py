@@ -52,7 +52,7 @@ def test_quarantined_experiment_is_tried_again(
         both = {"reports": [{"token": token, "bit": 1}, {"token": mine, "bit": 1}]}
         values = [each["status"] for each in later.post("/v1/reports", both).json["results"]]
         assert values == ["later", "accepted"]
-        assert b"maskedbandits_experiments_aside 1\n" in later.get("/metrics").body
+        assert b"maskedbandits_experiments_quarantined 1\n" in later.get("/metrics").body
         monkeypatch.undo()
         later.run(until(lambda: later.registry.get("other") is not None))
         assert later.post("/v1/reports", {"token": token, "bit": 1}).json == {"status": "accepted"}

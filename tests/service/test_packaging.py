@@ -8,6 +8,8 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -65,10 +67,44 @@ def test_the_unit_may_do_little() -> None:
 
 def test_the_image_installs_files_by_their_digests() -> None:
     text = re.sub(r"\\\n", " ", IMAGE.read_text(encoding="utf-8"))
-    first, second = re.findall(r"pip install ([^&]*)", text)
+    first, second = re.findall(r"pip install ([^&\n]*)", text)
     assert "--require-hashes" in first
     assert "-r packaging/lock.txt" in first
     assert {"--no-deps", "--no-build-isolation", "."} <= set(second.split())
+
+
+def test_the_image_has_no_sources_and_no_root() -> None:
+    last = IMAGE.read_text(encoding="utf-8").rpartition("\nFROM ")[2]
+    assert "COPY ." not in last
+    assert "pip" not in last
+    [user] = re.findall(r"^USER (.*)$", last, re.MULTILINE)
+    assert re.fullmatch(r"[1-9]\d+:[1-9]\d+", user)
+    assert last.index(f"USER {user}") < last.index("RUN maskedbandits compile auto")  # its user may write, no other
+    assert "HEALTHCHECK" in last
+
+
+def test_the_build_sees_what_it_needs(tmp_path: Path) -> None:
+    """A wheel can be built of the files that .dockerignore lets through, and nothing else is there."""
+    root = PACKAGING.parent
+    lines = (root / ".dockerignore").read_text(encoding="utf-8").splitlines()
+    rules = [line for line in lines if line and not line.startswith("#")]
+    assert rules[0] == "*"
+    for name in (rule[1:] for rule in rules if rule.startswith("!")):
+        there = tmp_path / name
+        there.parent.mkdir(parents=True, exist_ok=True)
+        if (root / name).is_dir():
+            shutil.copytree(root / name, there, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(root / name, there)
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    [wheel] = (tmp_path / "dist").iterdir()
+    with zipfile.ZipFile(wheel) as file:
+        assert {"maskedbandits/service/client.js", "maskedbandits/service/dashboard/page/index.html"} <= {
+            *file.namelist()
+        }
+    assert (tmp_path / "packaging" / "lock.txt").exists()
 
 
 def test_variables_of_the_unit_are_settings() -> None:

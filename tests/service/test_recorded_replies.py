@@ -25,7 +25,7 @@ GROUPED = {
     "groups": ["x", "y"],
 }
 MASKED_FIELDS = {"token": "TOKEN", "digest": "DIGEST", "kernel": "KERNEL", "version": "VERSION", "arms": "ARMS"}
-UNSTABLE_LINES = re.compile(r"request_seconds")  # in the metrics
+UNSTABLE_LINES = re.compile(r"request_seconds|^process_|build_info\{|age_seconds\{")  # in the metrics
 UNSTABLE_HEADERS = ("content-length", "etag")
 REFUSED = 6  # reports to the experiment that are refused before its state is looked at
 STATIC = ("/client.js", "/dashboard", "/dashboard/dashboard.css", "/dashboard/plots.js")

@@ -7,10 +7,13 @@ import signal
 import socket
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
+from postgres import Cluster
 from running import Running, is_running, running, wait_for, workers_of
+from web import SMALL
 from wires import connected, stop_during_request
 
 from children import LONGEST, PROGRAM, child, finished, wait_until
@@ -22,12 +25,20 @@ from maskedbandits.service.server import main
 from maskedbandits.service.server.settings import Settings
 from maskedbandits.service.storage import open_store
 
+pytest_plugins = ["postgres_fixtures"]
+
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="processes are looked up in /proc")
 
 
 @pytest.fixture
 def storage(tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path}/bandits.db"
+
+
+@pytest.fixture
+def shared(postgres_server: Cluster) -> str:
+    """Return a storage that several workers may use."""
+    return postgres_server.place()
 
 
 def test_service_answers_at_once_and_stops_gently(storage: str) -> None:
@@ -64,7 +75,7 @@ def test_service_stops_while_starting(storage: str, tmp_path: Path) -> None:
         assert service.ask("GET", "/readyz")[0] == 503
         code, logged = service.stop(signal.SIGTERM)
     assert code == 0
-    assert [line["event"] for line in logged] == ["compiling for this machine, once", "stopped"]
+    assert [line["event"] for line in logged] == ["compiling for this machine", "stopped"]
 
 
 def test_taken_port_is_one_line(storage: str) -> None:
@@ -83,6 +94,7 @@ def test_taken_port_is_one_line(storage: str) -> None:
         (["--host", "0.0.0.0"], "there is no key"),  # noqa: S104
         (["--host", "192.0.2.1"], "is not an address of this machine"),
         (["--workers", "0"], "--workers = 0"),
+        (["--workers", "2"], "workers = 2 needs PostgreSQL"),
         (["--config", "none.toml"], "none.toml: no such file"),
         (["--storage", "mysql://x"], "storage: give a URL such as"),
         (["--storage", "sqlite:////nowhere/at/all.db"], "nowhere"),
@@ -108,19 +120,19 @@ def test_foreign_address_and_revoked_key_are_refused(storage: str) -> None:
 
 
 @LINUX
-def test_two_workers_ignore_interrupt_and_stop_gently(tmp_path: Path) -> None:
+def test_two_workers_ignore_interrupt_and_stop_gently(shared: str, tmp_path: Path) -> None:
     """They start in a folder with files named like modules that they import.
 
     A shell lets its background processes ignore SIGINT, because Ctrl-C is meant for the foreground.
     """
     for name in ("click", "uvicorn", "maskedbandits"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit('this is somebody else')", encoding="utf-8")
-    options = ["--storage", f"sqlite:///{tmp_path}/bandits.db", "--port", 0, "--workers", 2]
+    options = ["--storage", shared, "--port", 0, "--workers", 2]
     program = [sys.executable, "-P", *PROGRAM[1:], "serve", *options]
     with child(program, folder=tmp_path, ignoring=[signal.SIGINT]) as process:
         assert process.stdout is not None
         service = Running(process, [process.stdout.readline() for _ in range(5)])
-        service.wait_until_all_are_ready(2)
+        service.wait_until_ready()
         workers = workers_of(process.pid)
         assert len(workers) == 2
         for each in (process.pid, *workers):
@@ -178,7 +190,7 @@ def test_slow_snapshot_does_not_block_stop(storage: str) -> None:
         assert service.ask("POST", "/v1/experiments/headlines/decisions", {"n": 7})[0] == 200
         code, logged = service.stop(signal.SIGTERM)
     assert code == 0
-    assert logged[-1]["event"].startswith("stopped without a snapshot")
+    assert logged[-1]["event"] == "stopped without a snapshot"
     with open_store(storage) as store:
         assert sum(store.sum_issued(1).values()) == 7  # which comes before it
         assert store.list_states(1) == []
@@ -187,12 +199,53 @@ def test_slow_snapshot_does_not_block_stop(storage: str) -> None:
 # Several workers
 
 
+def ask_for_decisions(service: Running, count: int) -> Counter[int]:
+    """Return the statuses of decisions, each over a connection of its own, which any worker may accept."""
+    path = "/v1/experiments/headlines/decisions"
+    return Counter(service.ask("POST", path)[0] for _ in range(count))
+
+
+def list_degradations(service: Running) -> list[str]:
+    return [each["code"] for each in service.ask("GET", "/readyz")[1]["reasons"]]
+
+
+@LINUX
+@pytest.mark.parametrize(("workers", "starts"), [(2, 2), pytest.param(3, 8, marks=pytest.mark.slow)])
+def test_ready_service_refuses_no_decision(shared: str, workers: int, starts: int) -> None:
+    """All workers start at once; whichever accepts a connection after the first 200 of /readyz has to decide."""
+    for start in range(starts):
+        with running(shared, "--workers", workers) as service:
+            service.wait_until_ready()
+            assert len(workers_of(service.process.pid)) == workers
+            if start == 0:
+                assert service.ask("POST", "/v1/experiments", {**SMALL, "name": "headlines"})[0] == 201
+            assert ask_for_decisions(service, 40) == {200: 40}
+            assert service.ask("GET", "/readyz") == (200, {"status": "ready", "reasons": []})
+            assert f'maskedbandits_workers{{state="ready"}} {workers}' in service.ask("GET", "/metrics")[1]
+            assert service.stop(signal.SIGTERM)[0] == 0
+
+
 @pytest.mark.slow
 @LINUX
-def test_dead_worker_is_restarted(storage: str) -> None:
-    with running(storage, "--workers", 2) as service:
-        wait_until(lambda: len(workers_of(service.process.pid)) == 2, service.process)
-        service.wait_until_ready(20)
+def test_successor_refuses_no_decision(shared: str) -> None:
+    """A worker that replaces a dead one accepts nothing before it is ready; until then the service says so."""
+    with running(shared, "--workers", 2) as service:
+        service.wait_until_ready()
+        assert service.ask("POST", "/v1/experiments", {**SMALL, "name": "headlines"})[0] == 201
+        before = workers_of(service.process.pid)
+        os.kill(before[0], signal.SIGKILL)
+        wait_until(lambda: list_degradations(service) == ["worker_absent"], service.process)
+        while list_degradations(service):
+            assert ask_for_decisions(service, 5) == {200: 5}
+        assert ask_for_decisions(service, 20) == {200: 20}
+        assert len({*workers_of(service.process.pid)} - {*before}) == 1
+
+
+@pytest.mark.slow
+@LINUX
+def test_dead_worker_is_restarted(shared: str) -> None:
+    with running(shared, "--workers", 2) as service:
+        service.wait_until_ready()
         first, second = workers_of(service.process.pid)
         os.kill(first, signal.SIGKILL)
         wait_until(lambda: len({*workers_of(service.process.pid)} - {first, second}) == 1, service.process)
@@ -210,8 +263,8 @@ def test_dead_worker_is_restarted(storage: str) -> None:
 
 @pytest.mark.slow
 @LINUX
-def test_workers_stop_without_supervisor(storage: str) -> None:
-    with running(storage, "--workers", 2) as service:
+def test_workers_stop_without_supervisor(shared: str) -> None:
+    with running(shared, "--workers", 2) as service:
         wait_until(lambda: len(workers_of(service.process.pid)) == 2, service.process)
         service.wait_until_ready()
         workers = workers_of(service.process.pid)
@@ -221,11 +274,11 @@ def test_workers_stop_without_supervisor(storage: str) -> None:
 
 
 @LINUX
-def test_user_error_of_worker_stops_service(storage: str, tmp_path: Path) -> None:
+def test_user_error_of_worker_stops_service(postgres_server: Cluster) -> None:
     """A store that is gone between the check and the workers' start is a mistake that starting again does not mend."""
-    with running(storage, "--workers", 2, environment={"PYTHONUNBUFFERED": "1"}) as service:
-        for path in tmp_path.glob("bandits.db*"):
-            path.unlink()
+    shared = postgres_server.place()
+    with running(shared, "--workers", 2, environment={"PYTHONUNBUFFERED": "1"}) as service:
+        postgres_server.execute(f"DROP SCHEMA {shared.rpartition('%3D')[2]} CASCADE")
         _, errors = service.process.communicate(timeout=LONGEST)
     assert service.process.returncode == 2
     assert "cannot start" in errors

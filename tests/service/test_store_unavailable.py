@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import resource
+import signal
 import time
 import urllib.error
 import urllib.request
@@ -77,11 +78,11 @@ def survived(storage: str, service: Running, gone: Callable[[], Any], back: Call
         assert wait >= 1
         tries += 1
         time.sleep(0.1)
-    code, wait = refused(service, "GET", "/readyz")
-    assert (code, wait >= 1) == (503, True)
+    status, ready = service.ask("GET", "/readyz")
+    assert (status, ready["status"]) == (200, "degraded")  # decisions go on
     witness.decide(2)
     back()
-    wait_until(lambda: refused(service, "GET", "/readyz")[0] == 200, service.process)  # by itself
+    wait_until(lambda: service.ask("GET", "/readyz")[1]["status"] == "ready", service.process)  # by itself
     witness.report()
     witness.decide(4)
     witness.report()
@@ -101,6 +102,10 @@ def served(storage: str) -> Iterator[Running]:
         service.wait_until_ready()
         assert service.ask("POST", "/v1/experiments", SMALL)[0] == 201
         yield service
+        _, logged = service.stop(signal.SIGTERM)
+    lines = [line for line in logged if line["event"].startswith("store is")]
+    assert [line["event"] for line in lines] == ["store is gone", "store is back"]
+    assert lines[1]["seconds"] > 0
 
 
 @pytest.mark.parametrize("seconds", LENGTHS)

@@ -96,7 +96,7 @@ def test_failed_child_is_logged(monkeypatch: pytest.MonkeyPatch, capsys: pytest.
     children(monkeypatch, "raise SystemExit(3)")
     warmup.compile_in_child(["some", "more"], threading.Event())
     values = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
-    assert [line["event"] for line in values] == ["compiling for this machine, once", warmup.NO_CHILD]
+    assert [line["event"] for line in values] == ["compiling for this machine", warmup.NO_CHILD]
     assert (values[1]["code"], values[1]["kernels"]) == (3, 2)
 
 
@@ -232,5 +232,5 @@ def test_live_code_is_never_interpreted(tmp_path: Path) -> None:
         code, logged = service.stop(signal.SIGTERM)
     assert code == 0
     said = [line["event"] for line in logged]
-    assert said.count("compiling for this machine, once") == 2
+    assert said.count("compiling for this machine") == 2
     assert "interpreted" not in said

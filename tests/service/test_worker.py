@@ -7,12 +7,15 @@ import signal
 from pathlib import Path
 
 import pytest
+from postgres import Cluster
 from running import Running, running
 from web import SMALL
 
 from children import wait_until
 from commands import call
 from maskedbandits.service.storage import open_store
+
+pytest_plugins = ["postgres_fixtures"]
 
 AUTO = {**SMALL, "policy": "auto"}  # the default
 DECISIONS, REPORTS, STATE = (f"/v1/experiments/headline/{what}" for what in ("decisions", "reports", "state"))
@@ -54,9 +57,9 @@ def test_acknowledged_reports_survive_restart_and_kill(storage: str) -> None:
     assert (len(tokens), stored) == (10, 11)  # the experiment is an event, too
 
 
-def test_arms_and_status_change_while_running(storage: str) -> None:
-    with running(storage, "--workers", 2) as service:
-        service.wait_until_ready(20)
+def test_arms_and_status_change_while_running(postgres_server: Cluster) -> None:
+    with running(postgres_server.place(), "--workers", 2) as service:
+        service.wait_until_ready()
         assert service.ask("POST", "/v1/experiments", AUTO)[0] == 201
         report(service)
         status, said = service.ask("POST", "/v1/experiments/headline/arms", {"name": "new", "payload": 7})
@@ -94,11 +97,11 @@ def test_keys_change_while_running(storage: str) -> None:
 
 
 @pytest.mark.slow
-def test_visitor_keeps_token_across_workers_and_restart(storage: str) -> None:
-    tokens = set()
+def test_visitor_keeps_token_across_workers_and_restart(postgres_server: Cluster) -> None:
+    tokens, storage = set(), postgres_server.place()
     for start in range(2):
         with running(storage, "--workers", 2) as service:
-            service.wait_until_ready(20)
+            service.wait_until_ready()
             if not start:
                 assert service.ask("POST", "/v1/experiments", AUTO)[0] == 201
             for _ in range(10):

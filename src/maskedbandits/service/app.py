@@ -35,6 +35,7 @@ from maskedbandits.service.http import (
 from maskedbandits.service.openapi import openapi_response
 from maskedbandits.service.rate_limits import TokenBuckets
 from maskedbandits.service.routes_admin import EXPERIMENT, EXPERIMENTS, STARTING, AdminRoutes
+from maskedbandits.service.routes_health import HealthRoutes
 from maskedbandits.service.schemas import (
     AnswerRequest,
     BitRequest,
@@ -48,8 +49,9 @@ from maskedbandits.service.schemas import (
     ReportsRequest,
 )
 from maskedbandits.service.secret import Secrets, load_secrets
-from maskedbandits.service.server import logging
+from maskedbandits.service.server import logging, readiness
 from maskedbandits.service.server.metrics import CLIENT_GONE, Metrics
+from maskedbandits.service.server.worker_memory import WorkerState
 from maskedbandits.service.shared_table import SharedTable
 from maskedbandits.service.sse import Stream, Streams
 from maskedbandits.service.storage import StoreUnavailable
@@ -92,9 +94,11 @@ class App:
         self.metrics = metrics or Metrics()
         self.access = AccessControl(settings, self.table)
         self.registry: ExperimentRegistry | None = None
-        self._admin_routes = AdminRoutes(lambda: self.registry, self.metrics)
+        self._admin_routes = AdminRoutes(lambda: self.registry)
         self.streams = Streams()
-        endpoints = [*self._admin_routes.routes.bind(self._admin_routes), *self.routes.bind(self)]
+        self._health_routes = HealthRoutes(self._admin_routes, self.metrics)
+        tables = self._admin_routes, self._health_routes, self
+        endpoints = [endpoint for owner in tables for endpoint in owner.routes.bind(owner)]
         self._routes = [
             Route(each.operation.path, each, methods=[each.operation.method])  # type: ignore[arg-type]  # only to match
             for each in endpoints
@@ -121,7 +125,11 @@ class App:
         self.registry, self.clock = registry, registry.clock
         self.broadcaster = Broadcaster(registry)
         self.broadcaster.start()
-        self._renewing = asyncio.create_task(self._renew_often())
+        self._health_routes.feeds = self.broadcaster.feeds
+        memory = self.metrics.memory
+        repeated = self._renew_often(), readiness.publish_often(memory, registry)
+        self._repeating = [asyncio.create_task(each) for each in repeated]
+        memory.set("state", WorkerState.READY)
 
     async def close(self) -> None:
         """Refuse new requests, and stop the registry."""
@@ -129,9 +137,10 @@ class App:
         if registry is not None:
             self.streams.end()
             await self.broadcaster.stop()
-            self._renewing.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._renewing
+            for task in self._repeating:
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await task
             await registry.stop()
 
     async def _read_keys(self, registry: ExperimentRegistry) -> Secrets:
@@ -316,7 +325,8 @@ class App:
         return static.serve_from(request, static.DASHBOARD)
 
 
-OPERATIONS = (*AdminRoutes.routes.operations, *App.routes.operations)  # of the whole service
+# Of the whole service.
+OPERATIONS = (*HealthRoutes.routes.operations, *AdminRoutes.routes.operations, *App.routes.operations)
 
 
 def _translate_error(error: Exception) -> Response:

@@ -66,6 +66,9 @@ class RequestError(Exception):
         return Response(self.status, msgspec.json.encode(problem), (*PROBLEM_HEADERS, *self.headers))
 
 
+LIMITED_KEY = "this key is limited to some experiments, and {}: use a key without --experiment"
+
+
 class ClientGone(Exception):  # noqa: N818 -- the client is gone, and no program has failed
     """The client closed its connection before the response."""
 

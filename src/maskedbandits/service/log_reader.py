@@ -58,6 +58,7 @@ class LogReader:
         clock: Clock,
         settings: Settings,
         code_loader: CodeLoader,
+        store_outage: logging.Outage | None = None,
     ) -> None:
         self.process, self.clock, self.settings, self.code_loader = process, clock, settings, code_loader
         self.by_name: dict[str, LiveExperiment] = {}
@@ -65,6 +66,9 @@ class LogReader:
         self.quarantined: dict[int, Quarantined] = {}  # by id
         self.trouble: Exception | None = None  # why it does not follow now
         self.rounds = 0  # complete passes over all logs
+        self.read_at = 0.0  # unix seconds of the last one
+        self._store_outage = store_outage or logging.build_store_outage()
+        self.log_outage = logging.Outage("following the log failed", "following the log goes on")
         self._refused: dict[tuple[int, str, int], int] = {}
         self.closed: set[int] = set()  # ids of experiments that were archived since the start
         self._maintained: dict[int, int] = {}  # by id: the last event when a snapshot was last due
@@ -137,17 +141,18 @@ class LogReader:
         try:
             work()
         except StoreUnavailable as gone:
-            self._log_trouble(gone, "store is gone")
+            self._pause(gone, self._store_outage)
         except Exception as error:  # decisions must go on in any case
-            self._log_trouble(error, "following the log failed")
+            self._pause(error, self.log_outage)
         else:
             self.trouble = None
+            for outage in (self._store_outage, self.log_outage):
+                outage.end("log reader")
             return True
         return False
 
-    def _log_trouble(self, error: Exception, what: str) -> None:
-        if self.trouble is None:
-            logging.event(what, reason=str(error), kind=logging.kind_of(error))
+    def _pause(self, error: Exception, outage: logging.Outage) -> None:
+        outage.begin("log reader", reason=str(error), kind=logging.kind_of(error))
         self.trouble = error
         self._stopping.wait(SECOND)
 
@@ -159,6 +164,7 @@ class LogReader:
             self._follow_one(experiment_id, seq)
         for experiment_id in [each for each in (*self.by_id, *self.quarantined) if each not in status.heads]:
             self._close(experiment_id)
+        self.read_at = time.time()
         if self._stopping.is_set():  # the last counts are written at the end
             return
         now = time.monotonic()

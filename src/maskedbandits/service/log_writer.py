@@ -50,9 +50,11 @@ class LogWriter:
         on_written: Callable[[], None] = lambda: None,
         max_waiting: int = 20_000,
         last_seq: Callable[[int], int] = lambda experiment_id: 0,
+        store_outage: logging.Outage | None = None,
     ) -> None:
         self._open_store, self._loop, self._on_written = open_store, loop, on_written
         self._last_seq = last_seq  # the last event that was read of an experiment
+        self._store_outage = store_outage or logging.build_store_outage()
         self._max_waiting = max_waiting  # reports in the queue: more are refused
         self._store: Store | None = None
         self._jobs: deque[Job] = deque()
@@ -72,6 +74,11 @@ class LogWriter:
             self._is_stopping = True
             self._wake.notify()
         self._thread.join()
+
+    @property
+    def queued(self) -> int:
+        """The reports that wait to be written."""
+        return self._waiting
 
     def append(self, reports: Sequence[NewReport]) -> asyncio.Future[list[int]]:
         """Append reports; the future has the store's answer to each, once all of them are durable."""
@@ -176,8 +183,7 @@ class LogWriter:
                 result = work(self._store)
             except StoreUnavailable as gone:
                 if time.monotonic() > until or self.trouble is not None:
-                    if self.trouble is None:
-                        logging.event("nothing can be written", reason=gone.reason)
+                    self._store_outage.begin("log writer", reason=gone.reason)
                     self.trouble = gone
                     return gone
                 if gone.may_be_committed and not is_repeatable:
@@ -187,6 +193,7 @@ class LogWriter:
                 return error
             else:
                 self.trouble = None
+                self._store_outage.end("log writer")
                 return result
 
     def _wait_for_store(self, lost: int) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -24,6 +24,7 @@ from maskedbandits.service.log_reader import LogReader
 from maskedbandits.service.log_writer import LogWriter
 from maskedbandits.service.pending import count_issued, count_missing
 from maskedbandits.service.schemas import ExperimentConfig, NewArm
+from maskedbandits.service.server import logging
 from maskedbandits.service.server.settings import Settings
 from maskedbandits.service.server.warmup import CodeLoader, list_code
 from maskedbandits.service.shared_table import SharedTable
@@ -47,21 +48,27 @@ class ExperimentRegistry:
     """The experiments of a store, live in this process."""
 
     def __init__(
-        self, settings: Settings, process: str = "", clock: Clock | None = None, table: SharedTable | None = None
+        self,
+        settings: Settings,
+        process: str = "",
+        clock: Clock | None = None,
+        table: SharedTable | None = None,
+        store_outage: logging.Outage | None = None,
     ) -> None:
         self.settings = settings
         self.process = process or secrets.token_hex(8)
         self.clock = clock or Clock()
         self.unmasked_monitor = UnmaskedMonitor(table)
         self.code_loader = CodeLoader()
-        self.log_reader = self._build_reader()
-        self.archive = Archive(self._build_reader())
+        self.store_outage = store_outage or logging.build_store_outage()
+        self.log_reader = self._build_reader(self.store_outage)
+        self.archive = Archive(self._build_reader(logging.build_store_outage()))
         self._closed: dict[int, bool] = {}  # by id, of archived experiments and deleted ones: whether it is deleted
         self._log_writer: LogWriter | None = None
         self._has_started = False
 
-    def _build_reader(self) -> LogReader:
-        return LogReader(self._open_store, self.process, self.clock, self.settings, self.code_loader)
+    def _build_reader(self, outage: logging.Outage) -> LogReader:
+        return LogReader(self._open_store, self.process, self.clock, self.settings, self.code_loader, outage)
 
     def _open_store(self) -> Store:
         return open_store(self.settings.storage)
@@ -71,7 +78,9 @@ class ExperimentRegistry:
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(None, self.log_reader.start)
         reader = self.log_reader
-        self._log_writer = LogWriter(self._open_store, loop, reader.wake, self.settings.queue, reader.last_seq)
+        self._log_writer = LogWriter(
+            self._open_store, loop, reader.wake, self.settings.queue, reader.last_seq, self.store_outage
+        )
         self._log_writer.start()
         self._has_started = True
 
@@ -173,6 +182,18 @@ class ExperimentRegistry:
         """Tell whether an experiment, by its name or id, cannot be followed now."""
         found = self.log_reader.quarantined
         return which in found if isinstance(which, int) else which in [each.name for each in [*found.values()]]
+
+    def count_quarantined(self) -> int:
+        """Return the number of experiments that cannot be read."""
+        return sum(each.has_failed for each in [*self.log_reader.quarantined.values()])
+
+    def count_compiling(self) -> int:
+        """Return the number of experiments whose policy is being compiled."""
+        return len(self.log_reader.quarantined) - self.count_quarantined()
+
+    def count_queued(self) -> int:
+        """Return the number of reports that wait to be written."""
+        return 0 if self._log_writer is None else self._log_writer.queued
 
     async def catch_up(self) -> bool:
         """Read the logs to their end, since another process may have just written; tell whether that worked."""
@@ -331,9 +352,8 @@ class ExperimentRegistry:
         balance = _balance(issued, state["reported"], state["pending"])
         return {**state, **balance, "refused": refused, "poisoning": self.find_poisoning(experiment)}
 
-    async def outcomes(self) -> dict[str, dict[str, int]]:
-        """Return the outcomes of the decisions of every experiment that is not archived, by its name."""
-        experiments = self.experiments()
+    async def outcomes(self, experiments: Sequence[LiveExperiment]) -> dict[str, dict[str, int]]:
+        """Return the outcomes of the decisions of some experiments that are not archived, by their names."""
         totals = await self.call_store(lambda store: store.sum_all_issued())
         issued = [_add_unflushed(experiment, totals.get(experiment.id, {})) for experiment in experiments]
         answered = await asyncio.get_running_loop().run_in_executor(

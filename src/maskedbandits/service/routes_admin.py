@@ -1,4 +1,4 @@
-"""The routes of administrators and observers: experiments, their state, health and metrics."""
+"""The routes of administrators and observers: experiments and their state."""
 
 from __future__ import annotations
 
@@ -11,7 +11,15 @@ import msgspec
 from maskedbandits.errors import suggest_nearest
 from maskedbandits.service import lists
 from maskedbandits.service.admin_requests import IF_MATCH, REPEATABLE, AdminRequests, format_etag
-from maskedbandits.service.http import Request, RequestError, Response, RouteTable, json_response, retry_later
+from maskedbandits.service.http import (
+    LIMITED_KEY,
+    Request,
+    RequestError,
+    Response,
+    RouteTable,
+    json_response,
+    retry_later,
+)
 from maskedbandits.service.lists import (
     AuditAnswer,
     DeletionAnswer,
@@ -34,19 +42,15 @@ from maskedbandits.service.schemas import (
     StateAnswer,
     check_arm,
 )
-from maskedbandits.service.storage import StoreUnavailable
 from maskedbandits.service.storage.models import OPEN, STATUSES, ArmRow, ExperimentRow
 
 if TYPE_CHECKING:
     from maskedbandits.service.experiment import LiveExperiment
     from maskedbandits.service.registry import Experiment, ExperimentRegistry
-    from maskedbandits.service.server.metrics import Metrics
 
 EXPERIMENTS = "/v1/experiments"
 EXPERIMENT = f"{EXPERIMENTS}/{{name}}"
 STARTING = "the service is starting: send the request again in a moment"
-LIMITED_KEY = "this key is limited to some experiments, and {}: use a key without --experiment"
-PROMETHEUS = (b"content-type", b"text/plain; version=0.0.4; charset=utf-8")
 
 
 class AdminRoutes:
@@ -54,8 +58,8 @@ class AdminRoutes:
 
     routes = RouteTable()
 
-    def __init__(self, get_registry: Callable[[], ExperimentRegistry | None], metrics: Metrics) -> None:
-        self._get_registry, self.metrics = get_registry, metrics
+    def __init__(self, get_registry: Callable[[], ExperimentRegistry | None]) -> None:
+        self._get_registry = get_registry
         self._decode_config = BodyDecoder(ExperimentConfig)
         self._decode_change = BodyDecoder(ExperimentChange)
         self._decode_arm = BodyDecoder(NewArm)
@@ -70,23 +74,6 @@ class AdminRoutes:
             raise retry_later(503, STARTING, code="starting")
         return registry
 
-    @routes.add("GET", "/healthz", "health", "Check that the process answers.", "health", replies=(dict,))
-    async def health(self, request: Request) -> Response:
-        """Answer that the process is alive."""
-        return json_response(200, {"status": "ok"})
-
-    @routes.add(
-        *("GET", "/readyz", "readiness", "Check that decisions and reports are accepted.", "health"),
-        replies=(dict,),
-        errors=(503,),
-    )
-    async def ready(self, request: Request) -> Response:
-        """Answer whether decisions and reports are accepted."""
-        if not self.registry.is_ready:
-            what = "the store is unreachable: send the request again in a moment"
-            raise retry_later(503, what, code="store_unavailable")
-        return json_response(200, {"status": "ready"})
-
     @routes.add(
         *("GET", f"{TYPE_PREFIX}{{code}}", "describeError", "Get the meaning of an error.", "openapi"),
         replies=(ProblemDescription,),
@@ -99,24 +86,6 @@ class AdminRoutes:
                 404, f"no error has the code {code!r}{suggest_nearest(code, PROBLEMS)}", code="unknown_code"
             )
         return json_response(200, ProblemDescription(code, *PROBLEMS[code]))
-
-    @routes.add(
-        *("GET", "/metrics", "metrics", "Get the metrics for Prometheus.", "metrics", "read"),
-        media_types=("text/plain",),
-        description="Metrics in the text format of Prometheus.",
-    )
-    async def export_metrics(self, request: Request) -> Response:
-        """Return all metrics; those that the store has are missing while it cannot be reached."""
-        if request.experiments is not None:
-            raise RequestError(403, LIMITED_KEY.format("metrics count all experiments"), code="limited_key")
-        try:
-            outcomes = await self.registry.outcomes()
-        except StoreUnavailable:
-            outcomes = {}
-        registry = self.registry
-        quarantined = len(registry.log_reader.quarantined)
-        text = self.metrics.format_text(registry.experiments(), registry.is_ready, outcomes, quarantined)
-        return Response(200, text.encode(), (PROMETHEUS,))
 
     @routes.add(
         *("GET", EXPERIMENTS, "listExperiments", "List experiments.", "experiments", "read"),

@@ -313,4 +313,4 @@ async def _log_failure(refreshing: Coroutine[Any, Any, object]) -> None:
     try:
         await refreshing
     except Exception as error:
-        logging.fault("an experiment could not be viewed", error)
+        logging.fault("experiment could not be viewed", error)

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from maskedbandits._util.signals import handle_signals
 from maskedbandits.errors import UserError
+from maskedbandits.service.server import logging
 from maskedbandits.service.server.settings import Settings, hide_password
 
 MAX_BACKLOG = 2048  # connections that wait to be accepted
@@ -24,8 +25,8 @@ T = TypeVar("T")
 
 def serve(settings: Settings, say: Callable[[str], None]) -> int:
     """Serve until a signal; return the exit code."""
-    if settings.workers > 1 and sys.platform == "win32":
-        raise UserError("workers: Windows supports one: leave it out")
+    check_workers(settings)
+    logging.configure(settings.log_format)
     with listen(settings.host, settings.port) as listener, handle_signals(_leave, signal.SIGTERM):
         has_keys = _try_to_prepare(settings)
         for line in format_announcement(settings, listener, not settings.is_loopback if has_keys is None else has_keys):
@@ -40,6 +41,17 @@ def serve(settings: Settings, say: Callable[[str], None]) -> int:
         return Supervisor(settings, listener, is_prepared=has_keys is not None).run()
 
 
+def check_workers(settings: Settings) -> None:
+    """Refuse several workers where they would make the service slower, or do not work."""
+    from maskedbandits.service.storage.urls import parse_url
+
+    if settings.workers > 1 and sys.platform == "win32":
+        raise UserError("workers: Windows supports one: leave it out")
+    if settings.workers > 1 and parse_url(settings.storage).dialect == "sqlite":
+        what = f"workers = {settings.workers} needs PostgreSQL, because SQLite has one writer at a time"
+        raise UserError(f"{what}: give 1, or a storage such as postgresql://user@host/database")
+
+
 def _leave(number: int, frame: object) -> None:
     """Exit on a signal that comes before the server runs."""
     sys.exit(0)
@@ -50,7 +62,6 @@ def _try_to_prepare(settings: Settings) -> bool | None:
 
     The workers then wait for it. Until they know the keys, they refuse all requests.
     """
-    from maskedbandits.service.server import logging
     from maskedbandits.service.storage import StoreUnavailable
 
     try:

@@ -15,10 +15,10 @@ import ipaddress
 import math
 import os
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
@@ -88,7 +88,10 @@ class Settings(Struct, frozen=True):
             extra=FLAG,
         ),
     ] = 8080
-    workers: Annotated[int, Meta(ge=1, le=256, description="Worker processes.", extra=FLAG)] = 1
+    workers: Annotated[
+        int, Meta(ge=1, le=256, description="Worker processes; several require PostgreSQL.", extra=FLAG)
+    ] = 1
+    log_format: Annotated[Literal["json", "text"], Meta(description="Form of the log on standard error.")] = "json"
     access_log: Annotated[bool, Meta(description="Log a line for every request.", extra=FLAG)] = False
     body_limit: Annotated[int, Meta(ge=1 << 10, le=1 << 30, description="Largest body of a request, in bytes.")] = (
         1 << 20
@@ -249,6 +252,8 @@ def _check(where: str, name: str, value: Any) -> Any:
             return check_number(where, value, kind.ge or 0.0, kind.le or math.inf)
         if isinstance(kind, inspect.VarTupleType):
             return _check_list(where, value, **field.extra)
+        if isinstance(kind, inspect.LiteralType):
+            return _check_choice(where, value, kind.values)
         return check_line(where, value)
     except WrongValueError as error:  # a storage may contain a password
         raise UserError(f"{where}: give {error.wanted}") if name == "storage" else error from None
@@ -257,6 +262,12 @@ def _check(where: str, name: str, value: Any) -> Any:
 def _check_bool(name: str, value: object) -> bool:
     if not isinstance(value, bool):
         raise WrongValueError(name, value, "true or false")
+    return value
+
+
+def _check_choice(name: str, value: object, choices: Sequence[Any]) -> object:
+    if value not in choices:
+        raise WrongValueError(name, value, " or ".join(choices))
     return value
 
 
@@ -274,6 +285,8 @@ def format_limits(name: str) -> str:
         return f"{noun} from {kind.ge or 0:,.15g} to {kind.le:,.15g}" if kind.le is not None else noun
     if isinstance(kind, inspect.BoolType):
         return "`true` or `false`"
+    if isinstance(kind, inspect.LiteralType):
+        return " or ".join(f"`{each}`" for each in kind.values)
     return str(list_fields()[name].extra.get("wanted", "a text"))
 
 

@@ -2,7 +2,8 @@
 
 The supervisor binds the socket, and the workers inherit it: connections wait in it while a worker starts. The
 supervisor stays small, and imports nothing that computes. The first worker answers at once that the service is
-starting. All others, and replacements of workers that died, answer when they are ready.
+starting, until all workers are ready. All others, and replacements of workers that died, accept no requests before they
+are ready. So once the service has said that it is ready, no worker refuses a decision.
 """
 
 from __future__ import annotations
@@ -18,14 +19,16 @@ from typing import Any
 
 from maskedbandits._util.signals import handle_signals
 from maskedbandits.service.server import logging
-from maskedbandits.service.server.metrics import WORKER_BYTES
+from maskedbandits.service.server.metrics import SIZE
 from maskedbandits.service.server.settings import Settings, encode_settings
+from maskedbandits.service.server.worker_memory import WorkerMemory, WorkerState, count_bytes, map_memory
 from maskedbandits.service.shared_table import TABLE_BYTES, draw_secret, open_memory
 
 CHECK_EVERY_S = 0.1
 SHORT_LIFE_S = 10.0  # a worker that lived for less is started again only after a pause
 MAX_PAUSE_S = 10.0
 GRACE_S = 15.0  # beyond the time that requests have, for what is written at the end
+ENDS_WITH_WORKER = ("store_lost_at", "log_failed_at", "compiling", "queued", "resident_bytes", "open_files")
 USER_ERROR = 2  # exit code of a worker for a mistake that another worker would make, too
 
 
@@ -46,7 +49,8 @@ class Supervisor:
     def __init__(self, settings: Settings, listener: socket.socket, *, is_prepared: bool = True) -> None:
         self.settings, self.listener, self.is_prepared = settings, listener, is_prepared
         self.slots = [WorkerSlot() for _ in range(settings.workers)]
-        self.memory = open_memory(WORKER_BYTES * settings.workers)
+        self.file = open_memory(count_bytes(SIZE, settings.workers))
+        self.memory = WorkerMemory(SIZE, map_memory(self.file.fileno(), SIZE, settings.workers), 0, settings.workers)
         self.table, self.secret = open_memory(TABLE_BYTES), draw_secret()
         self.is_stopping = False
 
@@ -76,6 +80,10 @@ class Supervisor:
             return 0
         if code == USER_ERROR:
             return code
+        self.memory.set("state", WorkerState.ABSENT, number)  # so that no other waits for it
+        for name in ENDS_WITH_WORKER:
+            self.memory.set(name, 0.0, number)
+        self.memory.set("restarts", self.memory.get("restarts", number) + 1, number)
         is_short = now - slot.started_at < SHORT_LIFE_S
         slot.pause_s = min(MAX_PAUSE_S, 2 * slot.pause_s + 0.5) if is_short else 0.0
         slot.process, slot.due_at = None, now + slot.pause_s
@@ -83,7 +91,7 @@ class Supervisor:
         return 0
 
     def _start(self, number: int, slot: WorkerSlot) -> None:
-        handles = self.listener.fileno(), self.memory.fileno(), self.table.fileno()
+        handles = self.listener.fileno(), self.file.fileno(), self.table.fileno()
         module = "maskedbandits.service.server.worker"
         command = [sys.executable, "-P", "-m", module]  # -P: files in the working directory are no modules
         slot.process = subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=handles)  # noqa: S603 -- this program

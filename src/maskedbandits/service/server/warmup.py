@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 GROUPS = ".groups"  # code of contextual policies beside that of their policies
 DEFAULT_POLICY = "auto"  # new experiments have it by default, and may be created at any time
 CHECK_EVERY_S = 0.1
-NO_CHILD = "the child process could not compile: this process compiles, and requests may wait"
+NO_CHILD = "compiling in this process"
 
 Names = tuple[str, ...]
 
@@ -93,7 +93,7 @@ def compile_in_child(names: Iterable[str], stop: threading.Event) -> None:
         absent = find_uncached(names)  # another process may have just compiled it
         if not absent or stop.is_set():
             return
-        logging.event("compiling for this machine, once", kernels=len(absent))
+        logging.event("compiling for this machine", kernels=len(absent))
         try:
             code = _wait_for(start_compiler(absent), stop)
         except OSError as error:
