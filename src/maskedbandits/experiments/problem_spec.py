@@ -14,7 +14,6 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Flag, auto
-from pathlib import Path
 from typing import Any
 
 from maskedbandits import data
@@ -83,7 +82,7 @@ MEANINGS = {
     "starts": Key("list of whole numbers", "where segments start", "`[0]`"),
     "generator": Key("text", "a generator that draws the means; its parameters are keys, too"),
     "data": Key("text", "the name of a data set"),
-    "csv": Key("text", "the path of your own table, from the folder of the file"),
+    "csv": Key("text", "the path of your own table, from the first `folder`"),
     "time": Key("text", "the column of the times", "the order of the rows"),
     "arm": Key("text", "the column of the arms"),
     "reward": Key("text", "the column of the rewards"),
@@ -290,10 +289,11 @@ def load_record(table: TomlTable) -> data.Rounds | data.Log | data.Segments:
     """Return the recorded data of a problem."""
     columns: dict[str, Any] = {key: table.get_text(key) for key in COLUMNS if key in table.values}
     name = table.get_text("data" if "data" in table.values else "csv")
+    file = table.folders[0] / name
+    if "csv" in table.values and not file.exists():
+        raise table.error("csv", f"there is no file {file}: write its path, or write its folder as `folder` at the top")
     try:
-        if "data" in table.values:
-            return data.load(name)
-        return data.read_csv(Path(table.file).absolute().parent / name, **columns)
+        return data.load(name) if "data" in table.values else data.read_csv(file, **columns)
     except ValueError as error:
         raise table.wrap_error(error) from error
 

@@ -21,10 +21,12 @@ from maskedbandits.fingerprint.package import (
     package_has_changed,
     package_key,
 )
+from maskedbandits.fingerprint.sources import OWN, place_of
 
 __all__ = [
     "CELLS",
     "MACHINE_CODE",
+    "OWN",
     "SNAPSHOTS",
     "Origin",
     "Use",
@@ -32,5 +34,6 @@ __all__ = [
     "hash_package",
     "package_has_changed",
     "package_key",
+    "place_of",
     "trace",
 ]
