@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from maskedbandits._util import extras
-from maskedbandits._util.curves import Band
+from maskedbandits._util.curves import Band, check_band
 from maskedbandits.errors import UserError
 from maskedbandits.experiments.results import Cell, Results
 from maskedbandits.simulation.results import regret_format, table_heads
@@ -75,6 +75,7 @@ def describe_rest(results: Results) -> list[str]:
 
 def plot_results(results: Results, band: Band | None, level: float, *, log: bool) -> Figure:
     """Return a figure with a panel for each problem and epsilon."""
+    level = check_band(band, level)
     extras.require("a plot", ["matplotlib"])
     import matplotlib.pyplot as plt
 
