@@ -260,6 +260,8 @@ class Population:
             "shares", [1.0 / len(each)] * len(each) if shares is None else shares, len(each), "response"
         )
         object.__setattr__(self, "responses", each)
+        if shares is not None and abs(math.fsum(shares) - 1.0) <= SUM_ROUNDING:
+            parts = np.asarray(shares, dtype=np.float64)  # exactly as given, so that they survive being written
         object.__setattr__(self, "shares", tuple(parts.tolist()))
         p00, p11 = (
             math.fsum(share * getattr(one, key) for share, one in zip(self.shares, each, strict=True))
@@ -351,6 +353,7 @@ class Population:
         return self.average.inverse(feedback_mean)
 
 
+SUM_ROUNDING = 1e-15  # by which shares may miss 1 and are used as they are
 ROUNDINGS = 4.0  # units of the last digit by which equal values of g may differ
 IDENTITY = RandomizedResponse(1.0, 1.0)
 

@@ -48,6 +48,7 @@ KEYS = {
     "epsilons": Source.ALL,
     "p00": Source.WITHOUT_GROUPS,
     "p11": Source.WITHOUT_GROUPS,
+    "population": Source.WITHOUT_GROUPS,
     "published": Source.ALL,
     "horizon": Source.NOT_RECORDED | Source.GROUPS,
     "noise": Source.NOT_RECORDED,
@@ -69,6 +70,11 @@ MEANINGS = {
     "epsilons": Key("list of numbers", "an epsilon for each condition; `inf` is no privacy", "those at the top"),
     "p00": Key("number or list", "probability that a 0 stays a 0, in place of epsilons; one for all arms, or for each"),
     "p11": Key("number or list", "probability that a 1 stays a 1"),
+    "population": Key(
+        "table",
+        "people who choose their own mask, in place of epsilons: `epsilons`, or `p00` and `p11`, and their `shares`",
+        "one mask for everybody",
+    ),
     "published": Key("table", "regrets of a publication by policy, one for each epsilon", "none"),
     "horizon": Key("whole number", "steps of a run"),
     "noise": Key(
@@ -88,7 +94,7 @@ MEANINGS = {
     "reward": Key("text", "the column of the rewards"),
 }
 COLUMNS = ("time", "arm", "reward")  # keys that name columns of a csv
-MASKS = ("p00", "p11", "noise", "delta", "rewards")  # keys that problems with groups do not take
+MASKS = ("p00", "p11", "population", "noise", "delta", "rewards")  # keys that problems with groups do not take
 
 
 def list_keys(source: Source) -> list[str]:
@@ -277,6 +283,8 @@ def read_recorded_problem(table: TomlTable) -> UnmaskedProblem:
         outcomes = record.outcomes
         return UnmaskedProblem(arms, lambda masks: Problem.replay(outcomes, masks, periods=record.starts), names)
     if isinstance(record, data.Log):
+        if "population" in table.values:
+            raise table.error("population", "a log is replayed under one mask for everybody: give epsilons")
         chosen, rewards = record.chosen, record.rewards
         return UnmaskedProblem(
             arms, lambda masks: Problem.replay_log(chosen, rewards, masks, arms=arms, periods=record.starts), names
