@@ -3,8 +3,8 @@
 The contract is what simulations, experiments and live use rely on:
 
 - ``choose()`` returns an arm, and ``observe(arm, feedback)`` accepts reports of 0 and 1 for any arm at any time;
-- all randomness comes from the generator, and all state is in the object, so that a seed repeats a run: class attributes,
-  global variables, default arguments, closures and objects that two policies hold do not change while one plays;
+- all randomness comes from the generator, and all state is in the object, so that a seed repeats a run: class
+  attributes, global variables, default arguments, closures and common objects do not change while one plays;
 - late and lost reports are survived, and no arm is left out;
 - if there is ``observe_many(arms, feedbacks)``, it is ``observe`` for each report;
 - if ``observe`` takes ``corruption``, the mask of one report, it is used, and the arm's own mask changes nothing;
