@@ -165,8 +165,8 @@ def format_text(text: str) -> str:
 
 def format_toml(value: Any) -> str:
     """Return a value as TOML, on one line; floats are exact."""
-    if isinstance(value, np.ndarray | np.generic):
-        return format_toml(value.tolist())
+    if isinstance(value, np.ndarray | np.generic) or hasattr(value, "__array__"):  # a column of a frame, too
+        return format_toml(np.asarray(value).tolist())
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):

@@ -161,7 +161,8 @@ class Experiment:
         try:
             write_whole(Path(path), lambda stream: stream.write(self._format_for(Path(path)).encode()))
         except OSError as error:
-            raise UserError(f"{path}: cannot be written: {error.strerror}: give a file in an existing folder") from None
+            why = str(error.strerror).partition(";")[0]
+            raise UserError(f"{path}: cannot be written: {why}: give a file in an existing folder") from None
 
     def _format_for(self, file: Path) -> str:
         """Return the text of a file that finds the experiment's own CSV files and modules from its place."""

@@ -62,7 +62,8 @@ def describe_size(results: Results) -> str:
     """Return the title, the number of cells and that of runs."""
     cells, planned = len(results.cells), len(results.manifest.labels)
     counts = sorted({cell.runs for cell in results.cells})
-    runs = f" of {'-'.join(f'{count:,}' for count in counts[:: max(len(counts) - 1, 1)])} runs" if counts else ""
+    shown = "-".join(f"{count:,}" for count in counts[:: max(len(counts) - 1, 1)])
+    runs = f" of {shown} {'run' if counts == [1] else 'runs'}" if counts else ""
     unfinished = f"; {planned - cells:,} not finished" if planned > cells else ""
     return f"{results.manifest.title}: {cells:,} {'cell' if cells == 1 else 'cells'}{runs}{unfinished}"
 
