@@ -296,7 +296,7 @@ def test_mistake_about_a_population_is_one_line(tmp_path: Path, line: str, compl
 
 def test_groups_and_logs_have_no_population(tmp_path: Path) -> None:
     line = "population = { epsilons = [1] }"
-    with pytest.raises(UserError, match="problem with groups takes none"):
+    with pytest.raises(UserError, match="with groups takes none"):
         loaded(tmp_path, line, problem="horizon = 300\ngroups = 2\nmeans = [[0.2, 0.7], [0.8, 0.1]]\n")
     (tmp_path / "log.csv").write_text("arm,reward\n" + "a,1\nb,0\n" * 9, encoding="utf-8")
     with pytest.raises(UserError, match="population: a log"):
