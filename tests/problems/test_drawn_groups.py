@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maskedbandits.errors import UserError
-from maskedbandits.problems import GENERATORS, GROUP_GENERATORS, ContextualProblem, groups
+from maskedbandits.problems import GENERATORS, GROUP_GENERATORS, groups
 
 seeds = st.integers(0, 2**32)
 
