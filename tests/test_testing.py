@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
+import itertools
 import random
 import re
 import sys
+import types
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
@@ -76,6 +79,167 @@ class ModuleState(Greedy):
     def choose(self) -> int:
         PULLS.append(0)
         return len(PULLS) // 7 % self.arms
+
+
+class LargeClassArray(Greedy):
+    """Its text leaves out the middle of the array."""
+
+    table: ClassVar[Any] = np.zeros(5000)
+
+    def observe(self, arm: int, feedback: float) -> None:
+        self.table[2500] += 1.0
+
+
+class NestedInClass(Greedy):
+    tables: ClassVar[Any] = {"a": (np.zeros(3),)}
+
+    def observe(self, arm: int, feedback: float) -> None:
+        self.tables["a"][0][arm] += 1.0
+
+
+class CountsInClass(Greedy):
+    steps = 0
+
+    def choose(self) -> Any:
+        type(self).steps += 1
+        return super().choose()
+
+
+STEPS = 0
+
+
+class RebindsGlobal(Greedy):
+    def choose(self) -> Any:
+        global STEPS
+        STEPS += 1
+        return super().choose()
+
+
+class SharesIterator(Greedy):
+    numbers: ClassVar[Any] = itertools.count()
+
+    def choose(self) -> Any:
+        next(self.numbers)
+        return super().choose()
+
+
+GENERATOR = np.random.default_rng(1)
+
+
+class SharesGenerator(Greedy):
+    def choose(self) -> Any:
+        return int(GENERATOR.integers(self.arms))
+
+
+class DefaultArgument(Greedy):
+    def observe(self, arm: int, feedback: float, seen: list[int] = []) -> None:  # noqa: B006 -- the fault
+        seen.append(arm)
+        super().observe(arm, feedback)
+
+
+class Holder:
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+BOX: list[float] = []
+
+
+class HeldInNestedObject(Greedy):
+    def __init__(self, generator: np.random.Generator, arms: int) -> None:
+        super().__init__(generator, arms)
+        self.box = {"deep": (Holder(BOX),)}
+
+    def observe(self, arm: int, feedback: float) -> None:
+        self.box["deep"][0].value.append(feedback)
+        super().observe(arm, feedback)
+
+
+class HeldInSlot(Greedy):
+    __slots__ = ("__box",)
+
+    def __init__(self, generator: np.random.Generator, arms: int, box: Any = Holder(0)) -> None:  # noqa: B008 -- the fault
+        super().__init__(generator, arms)
+        self.__box = box
+
+    def observe(self, arm: int, feedback: float) -> None:
+        self.__box.value += 1
+        super().observe(arm, feedback)
+
+
+class StaticMethodState(Greedy):
+    @staticmethod
+    def count() -> None:
+        PULLS.append(1)
+
+    def choose(self) -> Any:
+        self.count()
+        return super().choose()
+
+
+def make_builder(*, rebinds: bool) -> Callable[..., Greedy]:
+    """Return a function whose policies share a variable around it."""
+    seen: list[int] = []
+    count = 0
+
+    class Inner(Greedy):
+        def observe(self, arm: int, feedback: float) -> None:
+            nonlocal count
+            if rebinds:
+                count += 1
+            else:
+                seen.append(arm)
+            super().observe(arm, feedback)
+
+    return lambda generator, arms: Inner(generator, arms)
+
+
+build_with_closure, build_with_counter = make_builder(rebinds=False), make_builder(rebinds=True)
+build_with_closure.__name__, build_with_counter.__name__ = "build_with_closure", "build_with_counter"
+
+
+class GivenTable(Greedy):
+    def __init__(self, table: Holder, generator: np.random.Generator, arms: int) -> None:
+        super().__init__(generator, arms)
+        self.add = table.value.append
+
+    def observe(self, arm: int, feedback: float) -> None:
+        self.add(arm)
+        super().observe(arm, feedback)
+
+
+build_with_partial = functools.partial(GivenTable, Holder([]))
+build_with_partial.__name__ = "build_with_partial"  # type: ignore[attr-defined]
+
+test_testing_helper = types.ModuleType("test_testing_helper")
+test_testing_helper.SEEN = []  # type: ignore[attr-defined]
+
+
+class HelperModule(Greedy):
+    def choose(self) -> Any:
+        test_testing_helper.SEEN.append(1)
+        return super().choose()
+
+
+@functools.cache
+def compute_bonus(pulls: int) -> float:
+    return 1.0 / (pulls + 1.0)
+
+
+class ReadsShared(Greedy):
+    """Sound: shares a table that nothing changes, and a cache of results that depend on their arguments alone."""
+
+    table: ClassVar[Any] = np.linspace(0.0, 1e-9, 5000)
+    made: ClassVar[list[Any]] = []
+
+    def __init__(self, generator: np.random.Generator, arms: int) -> None:
+        super().__init__(generator, arms)
+        self.alias = self.table
+
+    def choose(self) -> Any:
+        arm = super().choose()
+        self.bonus = compute_bonus(int(self.counts[arm])) + self.alias[arm]
+        return arm
 
 
 class OneTooFar(Greedy):
@@ -232,11 +396,25 @@ def same_object(generator: np.random.Generator) -> Greedy:
 
 PLAIN_MUTANTS: dict[Callable[..., Any], str] = {
     Unseeded: "two runs with the same seed differ",
-    ModuleState: "two runs with the same seed differ",
+    ModuleState: "share PULLS, which changes",
+    LargeClassArray: "share table, which",
+    NestedInClass: "share tables, which",
+    CountsInClass: "share steps, which",
+    RebindsGlobal: "share STEPS, which",
+    SharesIterator: "share numbers, which",
+    SharesGenerator: "share GENERATOR, which",
+    DefaultArgument: "share seen, which",
+    HeldInNestedObject: r"share box\['deep'\]\[0\].value, which",
+    HeldInSlot: "share _HeldInSlot__box, which",
+    StaticMethodState: "share PULLS, which",
+    build_with_closure: "share seen, which",
+    build_with_counter: "share count, which",
+    build_with_partial: "share .*refers to, which",
+    HelperModule: "share test_testing_helper.SEEN, which",
     GlobalNumpy: "depend on the global state",
     GlobalRandom: "depend on the global state",
     Reseeding: "changes the global state",
-    SharedState: "all objects share 'pulls'",
+    SharedState: "all objects share pulls, which",
     same_object: "the same object for two runs",
     OneTooFar: "choose.. returned 3: return a whole number from 0 to 2",
     FloatArm: "choose.. returned [0-2].0: return a whole number",
@@ -265,6 +443,7 @@ def test_sound_policy_in_plain_python_passes() -> None:
     check_policy(lambda generator: Greedy(generator, 4), arms=4)
     check_policy(Batching)
     check_policy(Weighted)
+    check_policy(ReadsShared)
 
 
 @pytest.mark.parametrize("mutant", PLAIN_MUTANTS, ids=lambda mutant: mutant.__name__)

@@ -1,7 +1,10 @@
 """Choose again and again, under local differential privacy, in a changing world."""
 
 import importlib
+import sys
 from typing import TYPE_CHECKING, Any
+
+from maskedbandits._util.signatures import fold_signatures
 
 __version__ = "0.1.0"
 
@@ -106,12 +109,28 @@ if TYPE_CHECKING:
     from maskedbandits.simulation.simulator import simulate as simulate
 
 
+_PUBLIC_MODULES = ("data", "planner", "privacy", "problems", "testing", "theory")
+_folded: set[str] = set()  # names whose signatures are readable
+
+
 def __getattr__(name: str) -> Any:
-    if name in ("data", "planner", "privacy", "problems", "testing", "theory"):
-        return importlib.import_module(f"maskedbandits.{name}")
-    if name not in _MODULES:
+    if name in _PUBLIC_MODULES:
+        found: Any = importlib.import_module(f"maskedbandits.{name}")
+    elif name in _MODULES:
+        found = getattr(importlib.import_module(f"maskedbandits.{_MODULES[name]}"), name)
+    else:
         raise AttributeError(f"module 'maskedbandits' has no attribute {name!r}")
-    return getattr(importlib.import_module(f"maskedbandits.{_MODULES[name]}"), name)
+    _fold(name, found)
+    for module in _PUBLIC_MODULES:  # once imported, they are attributes, and this function is not called for them
+        _fold(module, sys.modules.get(f"maskedbandits.{module}"))
+    return found
+
+
+def _fold(name: str, value: Any) -> None:
+    """Make the signatures of a public name readable, once."""
+    if value is not None and name not in _folded:
+        _folded.add(name)
+        fold_signatures(value)
 
 
 def __dir__() -> list[str]:

@@ -148,3 +148,11 @@ def _find_outside(values: Floats) -> tuple[int, ...] | None:
     """Return the index of the first number outside [0, 1], NaN included; None if there is none."""
     inside = (values >= 0.0) & (values <= 1.0)
     return None if inside.all() else tuple(int(index) for index in np.argwhere(~inside)[0])
+
+
+def restore_read_only(instance: object, state: dict[str, object]) -> None:
+    """Restore an unpickled or copied object, whose arrays are read-only as they were."""
+    for name, value in state.items():
+        if isinstance(value, np.ndarray):
+            value.flags.writeable = False
+        object.__setattr__(instance, name, value)

@@ -8,7 +8,7 @@ The classes here describe masks for simulations and policies. They do not protec
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
 
@@ -211,7 +211,7 @@ def _compute_log_ratio(a: float, b: float) -> float:
     return abs(math.log(a) - math.log(b)) if a > 0.0 and b > 0.0 else math.inf
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Population:
     """People who each choose their own randomised response, such as their own epsilon.
 
@@ -260,6 +260,8 @@ class Population:
             "shares", [1.0 / len(each)] * len(each) if shares is None else shares, len(each), "response"
         )
         object.__setattr__(self, "responses", each)
+        if shares is not None and abs(math.fsum(shares) - 1.0) <= SUM_ROUNDING:
+            parts = np.asarray(shares, dtype=np.float64)  # exactly as given, so that they survive being written
         object.__setattr__(self, "shares", tuple(parts.tolist()))
         p00, p11 = (
             math.fsum(share * getattr(one, key) for share, one in zip(self.shares, each, strict=True))
@@ -289,7 +291,18 @@ class Population:
         3
 
         """
-        return cls([RandomizedResponse.from_epsilon(epsilon) for epsilon in epsilons], shares)
+        given: Any = epsilons
+        if isinstance(given, str) or not isinstance(given, Iterable):
+            raise UserError(f"epsilons = {abbreviate(given)}: give a list, an epsilon for each choice")
+        return cls([RandomizedResponse.from_epsilon(epsilon) for epsilon in given], shares)
+
+    def __repr__(self) -> str:
+        each = ", ".join(
+            f"{share:.3g} of people at epsilon {one.epsilon:.4g}"
+            for share, one in zip(self.shares[:MAX_SHOWN], self.responses, strict=False)
+        )
+        more = len(self.shares) - MAX_SHOWN
+        return f"<Population: {each}{f', {more} more' if more > 0 else ''}>"
 
     @property
     def increasing(self) -> bool:
@@ -351,6 +364,8 @@ class Population:
         return self.average.inverse(feedback_mean)
 
 
+MAX_SHOWN = 4  # choices of a population in its short form
+SUM_ROUNDING = 1e-15  # by which shares may miss 1 and are used as they are
 ROUNDINGS = 4.0  # units of the last digit by which equal values of g may differ
 IDENTITY = RandomizedResponse(1.0, 1.0)
 

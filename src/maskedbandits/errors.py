@@ -88,6 +88,13 @@ def check_number(
     return found
 
 
+def check_flag(name: str, value: object) -> bool:
+    """Return True or False; also those of numpy, but no other value that is true or false."""
+    if value is True or value is False or type(value).__name__ == "bool":
+        return bool(value)
+    raise WrongValueError(name, value, "True or False")
+
+
 def check_line(name: str, value: object) -> str:
     """Return a text that is not blank and fits on one line; control characters never reach a terminal."""
     if not isinstance(value, str) or not value.strip():

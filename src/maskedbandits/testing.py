@@ -3,7 +3,8 @@
 The contract is what simulations, experiments and live use rely on:
 
 - ``choose()`` returns an arm, and ``observe(arm, feedback)`` accepts reports of 0 and 1 for any arm at any time;
-- all randomness comes from the generator, and all state is in the object, so that a seed repeats a run;
+- all randomness comes from the generator, and all state is in the object, so that a seed repeats a run: class
+  attributes, global variables, default arguments, closures and common objects do not change while one plays;
 - late and lost reports are survived, and no arm is left out;
 - if there is ``observe_many(arms, feedbacks)``, it is ``observe`` for each report;
 - if ``observe`` takes ``corruption``, the mask of one report, it is used, and the arm's own mask changes nothing;
@@ -29,6 +30,7 @@ from maskedbandits._numba.jit import INTERPRETED, interpret
 from maskedbandits._numba.state import digest
 from maskedbandits.corruption import Corruption, RandomizedResponse, expand_per_arm
 from maskedbandits.errors import UserError, WrongValueError, abbreviate, check_int
+from maskedbandits.fingerprint import SharedState
 from maskedbandits.math import rng
 from maskedbandits.policies import Policy, kernels, kind_of, make_policy
 from maskedbandits.policies.index import report_masks
@@ -374,13 +376,13 @@ def check_randomness(subject: Subject, arms: int) -> None:
         first, second = subject.build(arms, SEED), subject.build(arms, SEED)
         if first is second:
             raise PolicyContractError(f"{name}: returned the same object for two runs: build a fresh one for each")
-        shared = copy_shared(first, second)
+        shared = SharedState(subject.factory, first, second) if isinstance(subject, PlainSubject) else None
         Run(name, arms, subject.corruption).play(first, count_steps(arms))
-        for key, before in shared.items():
-            if repr(getattr(first, key, None)) != before:
-                raise PolicyContractError(
-                    f"{name}: all objects share {key!r}, so runs disturb each other: create it in __init__"
-                )
+        if shared is not None and (changed := shared.find_change()) is not None:
+            raise PolicyContractError(
+                f"{name}: all objects share {changed}, which changes while one plays: create it in __init__, or keep a "
+                "cache with functools.cache"
+            )
     with global_seed(1):
         plays = play(subject, arms)
     with global_seed(1):
@@ -401,17 +403,6 @@ def check_randomness(subject: Subject, arms: int) -> None:
                 f"{name}: changes the global state of random or numpy.random, which other code relies on: use the "
                 "policy's generator"
             )
-
-
-def copy_shared(first: object, second: object) -> dict[str, str]:
-    """Return the lists, dictionaries, sets and arrays that two objects share, as texts by attribute."""
-    keys = {*getattr(first, "__dict__", ()), *(key for each in type(first).__mro__ for key in vars(each))}
-    shared = {}
-    for key in sorted(keys):
-        value = None if key.startswith("__") else getattr(first, key, None)
-        if isinstance(value, list | dict | set | bytearray | np.ndarray) and getattr(second, key, None) is value:
-            shared[key] = repr(value)
-    return shared
 
 
 def check_reports(subject: Subject, arms: int, *, explores: bool) -> None:

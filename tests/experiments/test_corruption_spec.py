@@ -9,15 +9,30 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from helpers.boundaries import write_figures_as
-from maskedbandits import GaussianNoise, LaplaceNoise, RandomizedResponse, experiments, make_policy, report, simulate
+from maskedbandits import (
+    Experiment,
+    GaussianNoise,
+    LaplaceNoise,
+    Population,
+    Problem,
+    RandomizedResponse,
+    experiments,
+    load_results,
+    make_policy,
+    report,
+    simulate,
+)
 from maskedbandits.errors import UserError
-from maskedbandits.experiments import ExperimentConfig, corruption_spec, results
+from maskedbandits.experiments import ExperimentConfig, corruption_spec, results, validation
 from maskedbandits.experiments.cache_key import build_specs
 from maskedbandits.experiments.progress_bar import SilentWatcher
 from maskedbandits.problems import Beta, Gaussian
 from maskedbandits.problems.rewards import Bernoulli
+from maskedbandits.report.plots.pulls_and_bounds import has_bounds
 
 PROBLEM = "horizon = 300\nmeans = [[0.2, 0.7], [0.8, 0.1]]\nstarts = [0, 150]\n"
 POLICIES = '[[policies]]\nname = "uniform"\n[[policies]]\nname = "sw-klucb-cf"\nwindow = 50\n'
@@ -145,7 +160,7 @@ def test_page_names_the_noise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         ('noise = "laplace"\ndelta = 0.1', r"delta: .*noise = \"gaussian\""),
         ("delta = 0.1", r"problems\[0\].delta: "),
         ('noise = "laplace"\np00 = 0.9\np11 = 0.9', "got both noise .*p00"),
-        ("noise = { laplace = 1 }\np00 = 0.9\np11 = 0.9", "either noise or p00"),
+        ("noise = { laplace = 1 }\np00 = 0.9\np11 = 0.9", "got both noise and p00"),
         ("noise = { laplace = 1 }\nepsilons = [1]", "both epsilons and noise"),
         ('noise = "laplace"\nepsilons = [1e-9]', r"problems\[0\].epsilons: scale = 999999999"),
         ("rewards = 3", r"problems\[0\].rewards: "),
@@ -182,3 +197,121 @@ def test_policies_for_bits_reject_noise(tmp_path: Path, policy: str, complaint: 
     with pytest.raises(UserError, match=rf"policies\[0\].*{complaint}.*epsilon 1") as caught:
         experiments.load(path)
     assert "\n" not in str(caught.value)
+
+
+# People who choose their own mask
+
+PEOPLE = Population.from_epsilons([0.5, 4.0], [0.8, 0.2])
+IN_FILES = [
+    "population = { epsilons = [0.5, 4], shares = [0.8, 0.2] }",
+    f"population = {{ p00 = {[one.p00 for one in PEOPLE.responses]}, "
+    f"p11 = {[one.p11 for one in PEOPLE.responses]}, shares = [0.8, 0.2] }}",
+]
+
+
+@pytest.mark.parametrize("line", IN_FILES, ids=["epsilons", "matrices"])
+def test_population_follows_the_file(tmp_path: Path, line: str) -> None:
+    """In place of epsilons at the top, and with the key of one that Python gives."""
+    config = loaded(tmp_path, line)
+    [condition] = config.conditions
+    assert (condition.epsilon, condition.problem.corruption) == (None, (PEOPLE, PEOPLE))
+    experiment = Experiment(condition.problem, ["uniform", ("sw-klucb-cf", {"window": 50})], runs=4, seed=3)
+    assert [spec.key for spec in build_specs(config)] == [spec.key for spec in build_specs(experiment.config)]
+
+
+def test_population_has_a_key_of_its_own(tmp_path: Path) -> None:
+    average = f"p00 = {PEOPLE.average.p00}\np11 = {PEOPLE.average.p11}"
+    others = IN_FILES[0].replace("4]", "3.99]"), IN_FILES[0].replace("0.8, 0.2", "0.2, 0.8"), average
+    keys = {spec.key for line in (*IN_FILES, *others) for spec in build_specs(loaded(tmp_path, line))}
+    assert len(keys) == 2 * 4
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.lists(st.tuples(st.floats(0.51, 1), st.floats(0.51, 1), st.floats(0.01, 1)), min_size=1, max_size=5),
+)
+def test_population_survives_its_text(choices: list[tuple[float, float, float]]) -> None:
+    shares = np.array([share for _, _, share in choices])
+    people = Population([RandomizedResponse(p00, p11) for p00, p11, _ in choices], shares / shares.sum())
+    problem = Problem([0.2, 0.7], [0], 100, people)
+    [condition] = Experiment(problem, "uniform", runs=1).config.conditions
+    assert isinstance(condition.problem, Problem)
+    assert condition.problem.population == people
+
+
+def test_cells_with_a_population_have_the_numbers_of_simulate(tmp_path: Path) -> None:
+    experiment = Experiment.load(write_population(tmp_path))
+    experiment.save_toml(tmp_path / "again.toml")
+    found = experiment.run(tmp_path / "out", progress=False)
+    problem = experiment.config.conditions[0].problem
+    for cell, name in zip(found.cells, ("uniform", "klucb-cf"), strict=True):
+        parameters = cell.outcome.spec["parameters"]
+        alone = simulate(problem, name, runs=4, seed=cell.outcome.spec["seed"], checkpoints=200, **parameters)
+        assert np.array_equal(cell.outcome.regret, alone.regret)
+    again = Experiment.load(tmp_path / "again.toml").run(tmp_path / "out", progress=False)
+    assert [cell.label.key for cell in again.cells] == [cell.label.key for cell in load_results(tmp_path / "out").cells]
+    assert "people choose one of 2 masks" in report.summary.describe_run(again)
+
+
+def write_population(folder: Path) -> Path:
+    policies = "".join(f'[[policies]]\nname = "{name}"\n' for name in ("uniform", "klucb-cf"))
+    loaded(folder, IN_FILES[0], policies=policies)
+    return folder / "x.toml"
+
+
+def test_bounds_for_one_mask_are_not_drawn_for_a_population() -> None:
+    policy = ("sw-klucb-cf", {"window": 50})
+    masks = PEOPLE.average, PEOPLE
+    problems = [Problem([[0.2, 0.7], [0.8, 0.1]], [0, 150], 300, mask) for mask in masks]
+    shown = [has_bounds(Experiment(problem, policy, runs=2).run(progress=False).cells[0]) for problem in problems]
+    assert shown == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        ("population = 3", "problems.0..population: expected a table"),
+        ("population = {}", "population: expected either epsilons"),
+        ("population = { epsilons = [1], p00 = [0.9] }", "population: expected either epsilons"),
+        ("population = { p00 = [0.9] }", "population.p11: .*missing"),
+        ("population = { p00 = [0.9, 0.8], p11 = [0.9] }", r"population.p11: .*\(2\), got 1"),
+        ("population = { epsilons = [0, 1] }", "population.epsilons: .*above 0"),
+        ("population = { epsilons = [1, 2], shares = [0.5] }", "population: shares = "),
+        ("population = { epsilons = [1, 2], shares = [0.5, 0.6] }", "population: shares = "),
+        ("population = { epsilons = [1, 2], shares = [1, 0] }", "population.shares: .*above 0"),
+        ("population = { p00 = [0.5], p11 = [0.5] }", "population: .*p00"),
+        ("population = { epsilon = [1] }", "population.epsilon: unknown key.*'epsilons'"),
+        ("population = { epsilons = [1] }\nepsilons = [1]", "epsilons: .*got both"),
+        ("population = { epsilons = [1] }\np00 = 0.9", "population: .*got both.*p00"),
+        ('population = { epsilons = [1] }\nnoise = "laplace"', "noise: .*got both.*population"),
+        ("population = { epsilons = [1] }\nnoise = { laplace = 2 }", "population: .*got both.*noise"),
+        ("population = { epsilons = [1] }\nrewards = { gaussian = 0.1 }", "rewards"),
+    ],
+)
+def test_mistake_about_a_population_is_one_line(tmp_path: Path, line: str, complaint: str) -> None:
+    with pytest.raises(UserError, match=complaint) as caught:
+        loaded(tmp_path, line)
+    assert "\n" not in str(caught.value)
+
+
+def test_groups_and_logs_have_no_population(tmp_path: Path) -> None:
+    line = "population = { epsilons = [1] }"
+    with pytest.raises(UserError, match="with groups takes none"):
+        loaded(tmp_path, line, problem="horizon = 300\ngroups = 2\nmeans = [[0.2, 0.7], [0.8, 0.1]]\n")
+    (tmp_path / "log.csv").write_text("arm,reward\n" + "a,1\nb,0\n" * 9, encoding="utf-8")
+    with pytest.raises(UserError, match="population: a log"):
+        loaded(tmp_path, line, problem='csv = "log.csv"\narm = "arm"\nreward = "reward"\n')
+    (tmp_path / "rounds.csv").write_text("a,b\n" + "1,0\n0,1\n" * 9, encoding="utf-8")
+    [condition] = loaded(
+        tmp_path, line, problem='csv = "rounds.csv"\n', policies='[[policies]]\nname = "uniform"\n'
+    ).conditions
+    assert condition.masks[0] == Population.from_epsilons([1])
+
+
+@pytest.mark.parametrize("people", [[], {"p00": [0.9]}, {"p00": [0.9], "p11": [2.0], "shares": [1.0]}])
+def test_damaged_population_is_found(people: Any) -> None:
+    cell = Experiment(Problem([0.2, 0.7], [0], 30, PEOPLE), "uniform", runs=2).run(progress=False).cells[0].outcome
+    arrays = {name: getattr(cell, name) for name in results.ARRAYS}
+    validation.check_outcome(cell.spec, 1.0, arrays)
+    with pytest.raises(UserError):
+        validation.check_outcome({**cell.spec, "population": people}, 1.0, arrays)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
@@ -170,6 +171,16 @@ def test_selected_cells_have_the_given_names() -> None:
         results.select(policy="unifrom")
     with pytest.raises(UserError, match="epsilon 3"):
         results.select(epsilon=3)
+
+
+@pytest.mark.parametrize("given", [{"band": "sd"}, {"band": STILL}, {"level": 2}])
+def test_wrong_plot_of_results_is_one_line(given: dict[str, Any]) -> None:
+    mpl.use("agg")
+    results = mb.Experiment(STILL, "uniform", runs=2).run()
+    open_figures = plt.get_fignums()
+    with pytest.raises(UserError, match=f"{next(iter(given))} = "):
+        results.plot(**given)
+    assert plt.get_fignums() == open_figures
 
 
 def test_plot_has_a_panel_for_each_mask() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import maskedbandits as mb
 from fork_server import ForkServer
 from maskedbandits import experiments, policies
 from maskedbandits._numba import cache
@@ -191,7 +192,52 @@ def test_cells_are_played_again_after_an_edit_of_a_helper(folder: Path, fork_ser
 
 def test_registered_policy_is_known_in_its_process(folder: Path) -> None:
     read(folder, "mine:my-policy")
-    assert read(folder, "my-policy").own is None
+    own = read(folder, "my-policy").own
+    assert isinstance(own, named_policy.RegisteredPolicy)
+    assert own.module == "mine"
+
+
+def test_saved_file_registers_what_it_plays(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Also in another process, and under a name that the module itself does not register."""
+    sys.path.insert(0, str(folder))
+    register_policy("another-name", importlib.import_module("one_arm"))
+    sys.path.remove(str(folder))
+    problem = {"means": [0.2, 0.8], "horizon": 50, "epsilons": 1}
+    experiment = mb.Experiment(problem, ("another-name", {"horizon": 50}), runs=2)
+    [first] = experiment.config.tasks
+    saved = tmp_path_factory.mktemp("elsewhere") / "saved.toml"
+    experiment.save_toml(saved)
+    assert f'folder = "{folder}"\nregister = {{ another-name = "one_arm" }}' in saved.read_text(encoding="utf-8")
+    forget("one_arm", "another-name")
+    [again] = mb.Experiment.load(saved).config.tasks
+    assert (again.label, source_of(again)) == (first.label, source_of(first))
+    forget("one_arm", "another-name")
+    assert work_units.hash_code(again) == work_units.hash_code(first)
+    forget("one_arm", "another-name")
+    assert work_units.get_policy(again).name == "another-name"
+
+
+def forget(module: str, name: str) -> None:
+    """Forget a module and the policy that it is."""
+    del sys.modules[module], policies.KINDS[name]
+
+
+@pytest.mark.parametrize(
+    ("table", "complaint"),
+    [
+        ('{ mine = "nowhere" }', "register.mine: nowhere:mine: .*put nowhere.py beside"),
+        ('{ auto = "one_arm" }', "register.auto: auto is a policy of this package"),
+        ('{ mine = "helper" }', "register.mine: helper has no SUMMARY"),
+        ("3", "register: expected a table"),
+        ("{ mine = 3 }", "register.mine: expected a text"),
+    ],
+)
+def test_mistake_in_register_is_one_line(folder: Path, table: str, complaint: str) -> None:
+    text = f"register = {table}\n" + EXPERIMENT.format(name="mine")
+    (folder / "own.toml").write_text(text, encoding="utf-8")
+    with pytest.raises(UserError, match=complaint) as caught:
+        experiments.load(folder / "own.toml")
+    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ def leads(problem: Problem) -> list[float]:
 class TestEveryGenerator:
     def test_table_lists_all_generators(self) -> None:
         made = [f for f in vars(generators).values() if inspect.isfunction(f) and not f.__name__.startswith("_")]
-        named = [f.__name__ for f in made if inspect.signature(f).return_annotation is Problem]
+        named = [f.__name__ for f in made if f.__annotations__["return"] is Problem]
         assert [name.replace("-", "_") for name in GENERATORS] == named
         assert list(GENERATORS) == ABRUPT + DRIFTS
 

@@ -184,7 +184,7 @@ def test_unusable_module_is_refused(tmp_path: Path, name: str, content: str, com
     (tmp_path / "own.py").write_text(content, encoding="utf-8")
     sys.modules.pop("own", None)
     with pytest.raises(UserError, match=complaint) as caught:
-        external.import_factory(name, tmp_path)
+        external.import_factory(name, [tmp_path])
     assert "\n" not in str(caught.value)
     assert str(tmp_path) not in sys.path
 

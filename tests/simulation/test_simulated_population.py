@@ -134,7 +134,6 @@ def test_people_who_agree_are_one_mask() -> None:
         (lambda: mb.Problem(MEANS, [0], 9, PEOPLE, liars=0.1), "Population"),
         (lambda: mb.simulate(PROBLEM, "auto", delay=3), "delay"),
         (lambda: mb.simulate(mb.Problem.replay_log([0, 1], [1, 0], PEOPLE), "auto"), "log"),
-        (lambda: mb.Experiment(PROBLEM, "auto"), "Population"),
     ],
 )
 def test_impossible_population_is_refused(build: Callable[[], object], word: str) -> None:

@@ -4,6 +4,7 @@ import math
 from typing import Any
 
 import matplotlib as mpl
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
@@ -116,10 +117,38 @@ def test_plot_draws_on_given_axes() -> None:
     )
 
 
-@pytest.mark.parametrize("given", [{"band": "sd"}, {"level": 1.0}, {"level": 0}])
-def test_wrong_band_or_level_is_refused(given: dict[str, Any]) -> None:
-    with pytest.raises(UserError, match=next(iter(given))):
-        build_result(FIVE).plot(**given)
+WRONG_PLOTS: list[tuple[dict[str, Any], str]] = [
+    ({"band": "sd"}, "band = 'sd': give one of 'ci'"),
+    ({"band": []}, "band = "),
+    ({"level": 1.0}, "level = 1.0"),
+    ({"level": "high"}, "level = 'high'"),
+    ({"ax": "quantile"}, "write band='quantile'"),
+    ({"ax": 3}, "ax = 3: give one Axes"),
+    ({"ax": np.array(["several", "axes"])}, "ax = .*: give one Axes"),
+]
+
+
+@pytest.mark.parametrize(("given", "complaint"), WRONG_PLOTS, ids=lambda value: str(value)[:30])
+def test_wrong_plot_is_one_line_and_no_figure(given: dict[str, Any], complaint: str) -> None:
+    open_figures = plt.get_fignums()
+    for plot in (build_result(FIVE).plot, compare(PROBLEM, ["uniform"], runs=2).plot):
+        with pytest.raises(UserError, match=complaint) as caught:
+            plot(**given)
+        assert "\n" not in str(caught.value)
+    assert plt.get_fignums() == open_figures
+
+
+@pytest.mark.parametrize(
+    "line", [{"colour": "red"}, {"linestyle": "wavy"}, {"color": "no colour"}, {"lw": 1, "linewidth": 2}]
+)
+def test_wrong_option_of_a_line_is_refused(line: dict[str, Any]) -> None:
+    with pytest.raises(UserError, match=f"{next(iter(line))}.*options of matplotlib"):
+        build_result(FIVE).plot(**line)
+
+
+def test_options_of_a_line_may_be_abbreviated() -> None:
+    [drawn] = build_result(FIVE).plot(c="red", lw=3, label="thick").lines
+    assert (drawn.get_color(), drawn.get_linewidth(), drawn.get_label()) == ("red", 3, "thick")
 
 
 def test_numbers_of_a_table_have_equal_digits() -> None:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maskedbandits._util.intervals import mean_half_width
+from maskedbandits.errors import WrongValueError, check_number
 
 Floats = NDArray[np.float64]
 Band = Literal["ci", "quantile", "std"]
@@ -53,6 +54,13 @@ def get_look(index: int) -> Look:
 def place_markers(index: int) -> tuple[float, float]:
     """Return matplotlib's ``markevery`` for a curve: neighbours have their markers at different places."""
     return MARKER_GAP * (0.3 + index * 0.37 % 0.7), MARKER_GAP
+
+
+def check_band(band: object, level: object) -> float:
+    """Raise an error unless a band has this name, and return its level, checked."""
+    if band is not None and (not isinstance(band, str) or band not in BANDS):
+        raise WrongValueError("band", band, f"one of {', '.join(map(repr, BANDS))}, or None")
+    return check_number("level", level, 0.0, 1.0, above=True, below=True)
 
 
 def compute_band(samples: Floats, band: Band | None, level: float = 0.95) -> tuple[Floats, Floats, Floats]:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from maskedbandits._util import extras
+from maskedbandits.errors import check_flag
 
 SHOW_AFTER_S = 2.0  # no bar before
 
@@ -32,6 +33,8 @@ def show_progress(progress: Progress | bool | None) -> Iterator[Progress]:
     if callable(progress):
         yield progress
         return
+    if progress is not None:
+        progress = check_flag("progress", progress)
     in_notebook = is_notebook()
     if progress is True and not in_notebook:
         extras.require("progress=True", ["rich"])

@@ -84,7 +84,7 @@ def resolve_own(name: str) -> None:
     from maskedbandits.errors import UserError
     from maskedbandits.experiments.named_policy import find_policy
 
-    if find_policy(name, Path.cwd()) is None:
+    if find_policy(name, (Path.cwd(),)) is None:
         raise UserError(f"{name} is a function in plain Python: its own signature explains its parameters")
 
 

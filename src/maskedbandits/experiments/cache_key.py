@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
@@ -21,6 +21,7 @@ import numpy as np
 
 from maskedbandits._numba import cache
 from maskedbandits._util.cached_property import lockfree_cached_property
+from maskedbandits.errors import LARGEST
 from maskedbandits.experiments import corruption_spec
 from maskedbandits.experiments.canonical_json import encode_canonical, hash_text, to_plain
 from maskedbandits.experiments.config import ExperimentConfig
@@ -31,6 +32,7 @@ from maskedbandits.policies import kind_of
 from maskedbandits.problems import ContextualProblem, Log, Replay
 
 FINGERPRINT_DIGITS = 24
+FLOATS = ("epsilon", "sigma", "variation")  # parameters that a problem fills in as floats
 COUNTS = ("runs", "first")  # facts that say which runs of a cell there are
 UNKNOWN = uuid.uuid4().hex[:FINGERPRINT_DIGITS]  # for code that cannot be compared: differs in every process
 
@@ -95,7 +97,9 @@ def encode_facts(values: Mapping[str, Any]) -> CellSpec:
 
 def build_spec(experiment: ExperimentConfig, task: Task, shared: CellSpec, source: str) -> CellSpec:
     """Return the specification of a task; ``shared`` has the facts of its condition."""
-    own = encode_facts({"policy": task.policy, "parameters": task.parameters})
+    # A policy in plain Python may treat 1 and 1.0 differently.
+    parameters = unify_numbers(task.parameters) if task.factory is None else task.parameters
+    own = encode_facts({"policy": task.policy, "parameters": parameters})
     texts = shared.texts | own.texts
     rest = encode_facts(
         {
@@ -107,6 +111,24 @@ def build_spec(experiment: ExperimentConfig, task: Task, shared: CellSpec, sourc
         }
     )
     return CellSpec({**shared.facts, **own.facts, **rest.facts}, texts | rest.texts)
+
+
+def unify_numbers(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return parameters in which equal numbers have one form: 1.0 is written 1, unless it may be filled in."""
+    return {key: convert_numbers(value, float if key in FLOATS else to_shortest) for key, value in parameters.items()}
+
+
+def convert_numbers(value: Any, convert: Callable[[float], float]) -> Any:
+    """Return a plain value in which all numbers are converted."""
+    plain = to_plain(value)
+    if isinstance(plain, list):
+        return [convert_numbers(each, convert) for each in plain]
+    return convert(plain) if isinstance(plain, int | float) and not isinstance(plain, bool) else plain
+
+
+def to_shortest(number: float) -> float:
+    """Return a float without decimals as a whole number, as long as floats are exact."""
+    return int(number) if abs(number) <= LARGEST and number == int(number) else number
 
 
 def condition_facts(condition: Condition) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from maskedbandits.errors import LARGEST, UserError, WrongValueError, check_int
+from maskedbandits.experiments import own_files
 from maskedbandits.experiments.policy_spec import Task, build_tasks, read_labels, read_policies
 from maskedbandits.experiments.problem_spec import Condition, read_conditions
 from maskedbandits.experiments.toml_table import Key, TomlTable, describe_actual, format_value
@@ -27,6 +28,12 @@ TOP_KEYS = {
     "epsilons": Key("list of numbers", "an epsilon for each condition of a problem; `inf` is no privacy"),
     "problems": Key("array of tables", "`[[problems]]`, at least one"),
     "policies": Key("array of tables", "`[[policies]]`, at least one"),
+    "folder": Key(
+        "text or list of texts",
+        "the folder of CSV files and of your own modules; of several, CSV files are in the first",
+        "that of the file",
+    ),
+    "register": Key("table", "your own compiled policies by name: the module of each", "none"),
     "grid": Key("table", "`[grid.problems]` and `[grid.policies]`: each table takes every value of a list", "no sweep"),
 }
 MAX_NUMBERS = 1 << 33  # in all results together, which are held in memory: 64 GiB
@@ -50,6 +57,10 @@ class ExperimentConfig:
         The problems under each of their corruptions.
     tasks
         The cells: each policy in each condition.
+    base
+        The folder from which paths in it start.
+    folders
+        The folders of CSV files and of your own modules.
 
     """
 
@@ -61,6 +72,8 @@ class ExperimentConfig:
     checkpoints: int | list[int]
     conditions: tuple[Condition, ...]
     tasks: tuple[Task, ...]
+    base: Path
+    folders: tuple[Path, ...]
 
 
 def load(path: str | os.PathLike[str], *, runs: int | None = None, seed: int | None = None) -> ExperimentConfig:
@@ -85,13 +98,21 @@ def load(path: str | os.PathLike[str], *, runs: int | None = None, seed: int | N
 
     """
     file = os.fspath(path)
-    return parse(file, read_text(path), title=make_printable(Path(path).stem), runs=runs, seed=seed)
+    base, title = Path(path).absolute().parent, make_printable(Path(path).stem)
+    return parse(file, read_text(path), title=title, base=base, runs=runs, seed=seed)
 
 
-def parse(file: str, source: str, *, title: str, runs: int | None = None, seed: int | None = None) -> ExperimentConfig:
-    """Return the experiment in a TOML text; ``file`` names it in errors, ``title`` is its default title."""
+def parse(
+    file: str, source: str, *, title: str, base: Path, runs: int | None = None, seed: int | None = None
+) -> ExperimentConfig:
+    """Return the experiment in a TOML text.
+
+    ``file`` names it in errors, ``title`` is its default title, and paths in it start at ``base``.
+    """
     top = TomlTable(file, "", parse_toml(file, source))
     top.check_keys(TOP_KEYS)
+    top.folders = own_files.read_folders(top, base)
+    own_files.register_policies(top)
     policies = read_policies(top)
     labels = read_labels(policies)
     conditions = read_conditions(top, labels)
@@ -104,6 +125,8 @@ def parse(file: str, source: str, *, title: str, runs: int | None = None, seed: 
         checkpoints=read_checkpoints(top, conditions),
         conditions=conditions,
         tasks=build_tasks(policies, labels, conditions),
+        base=base,
+        folders=top.folders,
     )
     check_memory(top, experiment)
     return experiment

@@ -3,6 +3,7 @@
 epsilons = [1, inf]                       # randomised response at each epsilon
 p00 = 0.9                                 # or its matrix
 p11 = [0.9, 0.8]
+population = { epsilons = [0.5, 4], shares = [0.8, 0.2] }   # people who choose their own; or p00 and p11
 noise = "laplace"                         # in place of randomised response, at each epsilon
 noise = "gaussian"
 delta = 1e-5                              # required by Gaussian noise
@@ -18,7 +19,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from maskedbandits.corruption import RandomizedResponse
+from maskedbandits.corruption import Population, RandomizedResponse
 from maskedbandits.errors import suggest_nearest
 from maskedbandits.experiments.toml_table import TomlTable, describe_actual, format_value
 from maskedbandits.noise import GaussianNoise, LaplaceNoise, Noise
@@ -30,22 +31,27 @@ REWARDS: dict[str, Callable[[float], Rewards]] = {"beta": Beta, "gaussian": Gaus
 BITS = "bernoulli"
 NO_NOISE = GaussianNoise(0.0)  # the noise at epsilon = inf
 
-Masks = tuple[RandomizedResponse | Noise, ...]
+Masks = tuple[RandomizedResponse | Population | Noise, ...]
 Option = TypeVar("Option")
 
 
 def read_masks(top: TomlTable, table: TomlTable, arms: int) -> list[tuple[float | None, Masks]]:
     """Return the mask of each arm: at each epsilon, or the one in the file with None for its epsilon."""
     is_sized = isinstance(table.values.get("noise"), dict)
-    own = [key for key in ("p00", "p11", "noise") if key in table.values and (key != "noise" or is_sized)]
+    kinds = ("population", "p00", "p11", "noise")
+    own = [key for key in kinds if key in table.values and (key != "noise" or is_sized)]
     if own and "epsilons" in table.values:
         raise table.error("epsilons", f"expected either epsilons or a mask itself, got both epsilons and {own[0]}")
+    if "population" in own and own != ["population"]:
+        raise table.error("population", f"expected either a population or another mask, got both and {own[1]}")
     if "noise" in table.values and own and own != ["noise"]:
-        raise table.error("noise", f"expected either noise or p00 and p11, got both noise and {own[0]}")
+        raise table.error("noise", f"expected either noise or another mask, got both noise and {own[0]}")
     if "delta" in table.values and table.values.get("noise") != "gaussian":
         raise table.error("delta", 'is for noise = "gaussian" at an epsilon, which this is not')
     if "noise" in own:
         return [(None, (read_option(table, "noise", NOISES),) * arms)]
+    if "population" in own:
+        return [(None, (read_population(table),) * arms)]
     if own:
         return [(None, read_matrices(table, arms))]
     return [(epsilon, (mask,) * arms) for epsilon, mask in read_epsilons(top, table)]
@@ -79,6 +85,30 @@ def choose_calibration(table: TomlTable) -> Callable[[float], RandomizedResponse
         return lambda epsilon: NO_NOISE if math.isinf(epsilon) else LaplaceNoise.from_epsilon(epsilon)
     [delta] = table.get_numbers("delta", "a number above 0 and below 1", least=0, most=1, above=True, below=True)
     return lambda epsilon: NO_NOISE if math.isinf(epsilon) else GaussianNoise.from_epsilon(epsilon, delta)
+
+
+def read_population(table: TomlTable) -> Population:
+    """Return people who choose their own mask, by its epsilon or by its p00 and p11, and how many choose each."""
+    people = TomlTable(table.file, f"{table.path}.population", table.values["population"])
+    people.check_keys(("epsilons", "p00", "p11", "shares"))
+    if ("epsilons" in people.values) == bool({"p00", "p11"} & people.values.keys()):
+        raise table.error("population", "expected either epsilons, or p00 and p11, one for each choice")
+    given = "shares" in people.values
+    shares = people.get_numbers("shares", "shares above 0", least=0, above=True) if given else None
+    if "epsilons" in people.values:
+        epsilons = people.get_numbers("epsilons", "numbers above 0, or inf", least=0, above=True, infinite=True)
+        columns = [epsilons]
+    else:
+        columns = [people.get_numbers(key, "probabilities in [0, 1]", least=0, most=1) for key in ("p00", "p11")]
+    if len(columns[-1]) != len(columns[0]):
+        raise people.error("p11", f"expected one for each p00 ({len(columns[0])}), got {len(columns[1])}")
+    build: Callable[..., RandomizedResponse] = (
+        RandomizedResponse.from_epsilon if len(columns) == 1 else RandomizedResponse
+    )
+    try:
+        return Population([*map(build, *columns)], shares)
+    except ValueError as error:
+        raise table.error("population", str(error)) from error
 
 
 def read_matrices(table: TomlTable, arms: int) -> Masks:
@@ -119,14 +149,23 @@ def read_option(table: TomlTable, key: str, options: dict[str, Callable[[float],
 
 def list_facts(problem: Problem | ContextualProblem, masks: Masks) -> dict[str, Any]:
     """Return the masks for the cache key of a cell, and the law of the rewards where it matters: under noise."""
-    facts: dict[str, Any] = {name: [getattr(mask, name, 1.0) for mask in masks] for name in ("p00", "p11")}
+    known = [mask.average if isinstance(mask, Population) else mask for mask in masks]
+    facts: dict[str, Any] = {name: [getattr(mask, name, 1.0) for mask in known] for name in ("p00", "p11")}
+    if isinstance(masks[0], Population):
+        facts["population"] = list_people(masks[0])
     if isinstance(problem, Problem) and problem.is_noisy:
         facts["noise"] = [encode_noise(mask) for mask in masks]
         facts["rewards"] = encode_law(problem.law)
     return facts
 
 
-def encode_noise(mask: RandomizedResponse | Noise) -> list[Any]:
+def list_people(population: Population) -> dict[str, Any]:
+    """Return the masks that people choose, and their shares, as the file has them."""
+    masks = {name: [getattr(mask, name) for mask in population.responses] for name in ("p00", "p11")}
+    return {**masks, "shares": [*population.shares]}
+
+
+def encode_noise(mask: RandomizedResponse | Population | Noise) -> list[Any]:
     """Return a noise as its kind and its size."""
     if isinstance(mask, LaplaceNoise):
         return ["laplace", mask.scale]
@@ -140,8 +179,11 @@ def encode_law(law: Rewards) -> list[Any]:
     return ["gaussian", law.sigma] if isinstance(law, Gaussian) else [BITS, 0.0]
 
 
-def describe_noise(facts: dict[str, Any]) -> str:
-    """Return the noise of a cell in a few words; an empty text without noise."""
+def describe_mask(facts: dict[str, Any]) -> str:
+    """Return the noise or the population of a cell in a few words; an empty text for one mask of bits."""
+    if "population" in facts:
+        count = len(facts["population"]["shares"])
+        return f", people choose {'their mask' if count == 1 else f'one of {count} masks'}"
     if "noise" not in facts:
         return ""
     sizes: Sequence[Sequence[Any]] = facts["noise"]

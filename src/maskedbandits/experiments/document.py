@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from maskedbandits.corruption import RandomizedResponse
+from maskedbandits.corruption import Population, RandomizedResponse
 from maskedbandits.errors import UserError, abbreviate
+from maskedbandits.experiments.corruption_spec import list_people
 from maskedbandits.noise import GaussianNoise, LaplaceNoise
 from maskedbandits.problems import ContextualProblem, Problem
 from maskedbandits.problems.rewards import Beta, Gaussian
@@ -87,10 +88,12 @@ def describe_masks(problem: Problem) -> dict[str, Any]:
     first, masks = problem.corruption[0], problem.corruption
     if all(isinstance(mask, RandomizedResponse) for mask in masks):
         return {key: [getattr(mask, key) for mask in masks] for key in ("p00", "p11")}
+    if isinstance(first, Population):  # of all arms
+        return {"population": list_people(first)}
     if not isinstance(first, LaplaceNoise | GaussianNoise) or any(mask != first for mask in masks):
         raise UserError(
-            f"an experiment has no form for {abbreviate(first)}: give RandomizedResponse, or the same noise for all "
-            "arms, or play this problem with simulate or compare"
+            f"an experiment has no form for {abbreviate(first)}: give RandomizedResponse, a Population, or the same "
+            "noise for all arms, or play this problem with simulate or compare"
         )
     noise = {"laplace": first.scale} if isinstance(first, LaplaceNoise) else {"gaussian": first.sigma}
     rewards: dict[str, Any] = {}
@@ -162,8 +165,8 @@ def format_text(text: str) -> str:
 
 def format_toml(value: Any) -> str:
     """Return a value as TOML, on one line; floats are exact."""
-    if isinstance(value, np.ndarray | np.generic):
-        return format_toml(value.tolist())
+    if isinstance(value, np.ndarray | np.generic) or hasattr(value, "__array__"):  # a column of a frame, too
+        return format_toml(np.asarray(value).tolist())
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):

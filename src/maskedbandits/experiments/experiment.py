@@ -13,9 +13,9 @@ from typing import Any, Self
 from maskedbandits._util.files import write_whole
 from maskedbandits._util.progress import Progress, show_progress
 from maskedbandits.errors import UserError, WrongValueError, check_int, check_line
-from maskedbandits.experiments import backends, config, results, runner
+from maskedbandits.experiments import backends, config, own_files, results, runner
 from maskedbandits.experiments.config import ExperimentConfig
-from maskedbandits.experiments.document import build_document, format_document
+from maskedbandits.experiments.document import build_document, format_document, format_entries
 from maskedbandits.experiments.results import Cell, Label, Results
 from maskedbandits.problems import ContextualProblem, Problem
 
@@ -91,7 +91,7 @@ class Experiment:
     ) -> None:
         top = {"title": check_line("title", title), "runs": runs, "seed": seed, "checkpoints": checkpoints}
         source = format_document(build_document(problems, policies, epsilons, **top))
-        self.config = config.parse(PYTHON, source, title=title)
+        self.config = config.parse(PYTHON, source, title=title, base=Path.cwd())
         self._given: dict[str, int] = {}  # values in place of the file's
 
     @classmethod
@@ -149,7 +149,8 @@ class Experiment:
         Parameters
         ----------
         path : str or path
-            The TOML file. Your own modules and CSV files are looked up in its folder.
+            The TOML file. If your CSV files or modules are in another folder, the file names that folder in full. So it
+            runs from anywhere, until they are moved.
 
         Raises
         ------
@@ -158,9 +159,20 @@ class Experiment:
 
         """
         try:
-            write_whole(Path(path), lambda stream: stream.write(self.source.encode()))
+            write_whole(Path(path), lambda stream: stream.write(self._format_for(Path(path)).encode()))
         except OSError as error:
-            raise UserError(f"{path}: cannot be written: {error.strerror}: give a file in an existing folder") from None
+            why = str(error.strerror).partition(";")[0]
+            raise UserError(f"{path}: cannot be written: {why}: give a file in an existing folder") from None
+
+    def _format_for(self, file: Path) -> str:
+        """Return the text of a file that finds the experiment's own CSV files and modules from its place."""
+        now = self.config
+        document = tomllib.loads(self.source)
+        complete = own_files.complete_document(document, now.tasks, now.folders, file.absolute().parent)
+        added = {key: value for key, value in complete.items() if key not in document}
+        if {**document, **added} == complete:  # the text stays as it was written, comments included
+            return "".join(f"{line}\n" for line in format_entries(added)) + self.source
+        return format_document(complete)
 
     def run(
         self,
@@ -228,7 +240,8 @@ class Experiment:
     def _replace(self, given: Mapping[str, int]) -> ExperimentConfig:
         """Return the checked experiment with other runs or another seed."""
         now = self.config
-        return config.parse(now.file, now.source, title=now.title, **{"runs": now.runs, "seed": now.seed, **given})
+        sizes = {"runs": now.runs, "seed": now.seed, **given}
+        return config.parse(now.file, now.source, title=now.title, base=now.base, **sizes)
 
     def _store_command(self, out: str | os.PathLike[str] | None, given: Mapping[str, int]) -> str:
         """Return the command that makes the same results; store an experiment made in Python for it."""
@@ -243,10 +256,11 @@ class Experiment:
         """Store the experiment in its results folder; another experiment there is not overwritten."""
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
-            other = file.read_text(encoding="utf-8") if file.exists() else self.source
+            text = self._format_for(file)
+            other = file.read_text(encoding="utf-8") if file.exists() else text
         except (OSError, UnicodeDecodeError):
             raise UserError(f"{file.parent}: cannot hold results: give another folder") from None
-        if other != self.source and not (file.parent / "results.json").exists():
+        if other != text and not (file.parent / "results.json").exists():
             raise UserError(f"{file}: another experiment, and no results of this one: give another folder")
         self.save_toml(file)
 

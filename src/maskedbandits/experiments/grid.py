@@ -76,4 +76,4 @@ def replace_values(table: TomlTable, values: dict[str, Any]) -> TomlTable:
     key = "name" if is_problem else "label"
     name = table.values.get(key, table.path if is_problem else None)
     renamed = {key: f"{name}, {suffix}"} if isinstance(name, str) else {}
-    return TomlTable(table.file, table.path, {**table.values, **values, **renamed})
+    return TomlTable(table.file, table.path, {**table.values, **values, **renamed}, table.folders)

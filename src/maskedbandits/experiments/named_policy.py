@@ -1,4 +1,4 @@
-"""Compiled policies from outside the package, named ``package.module:name`` in an experiment file.
+"""Compiled policies from outside the package, named ``package.module:name`` or as registered in an experiment.
 
 The module registers the policy under the name when it is imported. Or it is the policy itself, and the name is its own,
 with hyphens. Any other name is that of a function in plain Python (``simulation/external.py``).
@@ -12,7 +12,7 @@ from types import ModuleType
 
 from maskedbandits.errors import UserError, abbreviate, suggest_nearest
 from maskedbandits.fingerprint import Origin
-from maskedbandits.policies import KINDS, Kind, find_registered, registry
+from maskedbandits.policies import BUILTIN_NAMES, KINDS, Kind, find_registered, register_policy, registry
 from maskedbandits.simulation import external
 
 # By full name: what its module registered, the same by that name, and the origin of its code.
@@ -24,12 +24,12 @@ class NamedPolicy:
     """The compiled policy ``package.module:name``; other processes import its module themselves."""
 
     name: str
-    folder: Path
+    folders: tuple[Path, ...]
 
     def resolve(self) -> Kind:
         """Import the module, and return the policy; from then on `KINDS` has it by its full name."""
         module, _, name = self.name.partition(":")
-        imported = external.import_module(self.name, self.folder)
+        imported = external.import_module(self.name, self.folders)
         known = find_registered(module)
         if name not in known and name == own_name(imported):
             known[name] = self._define(imported)
@@ -51,11 +51,42 @@ class NamedPolicy:
     def origin(self) -> Origin:
         """Return the origin of its code: if that changes, the results may change."""
         origin = self.resolve().origin
-        external.check_modules(self.name, self.folder, origin)
+        external.check_modules(self.name, self.folders, origin)
         return origin
 
 
-def find_policy(name: str, folder: Path) -> NamedPolicy | None:
+@dataclass(frozen=True)
+class RegisteredPolicy:
+    """A compiled policy that is named as it was registered; other processes register its module themselves."""
+
+    name: str
+    module: str
+    folders: tuple[Path, ...]
+
+    def resolve(self) -> Kind:
+        """Import the module, register it unless it has done so itself, and return the policy."""
+        imported = external.import_module(f"{self.module}:{self.name}", self.folders)
+        if self.name not in KINDS or KINDS[self.name].code["code"] is not imported:
+            register_policy(self.name, imported)
+        return KINDS[self.name]
+
+    def origin(self) -> Origin:
+        """Return the origin of its code: if that changes, the results may change."""
+        origin = (KINDS.get(self.name) or self.resolve()).origin
+        external.check_modules(self.name, self.folders, origin)
+        return origin
+
+
+def find_registered_policy(name: str, folders: tuple[Path, ...]) -> RegisteredPolicy | None:
+    """Return the registered policy with this name, or None for one of this package."""
+    if name in BUILTIN_NAMES:
+        return None
+    module = KINDS[name].code["code"]
+    assert module is not None  # noqa: S101 -- whatever is registered is one module
+    return RegisteredPolicy(name, module.__name__, folders)
+
+
+def find_policy(name: str, folders: tuple[Path, ...]) -> NamedPolicy | None:
     """Return the compiled policy with this full name, or None if it names a function.
 
     Raises
@@ -65,10 +96,10 @@ def find_policy(name: str, folder: Path) -> NamedPolicy | None:
 
     """
     module, _, attribute = name.partition(":")
-    imported = external.import_module(name, folder)
+    imported = external.import_module(name, folders)
     known = {*find_registered(module), *filter(None, [own_name(imported)])}
     if attribute in known:
-        policy = NamedPolicy(name, folder)
+        policy = NamedPolicy(name, folders)
         policy.resolve()
         return policy
     if callable(getattr(imported, attribute, None)):

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,7 @@ import numpy as np
 from maskedbandits.contextual import check_contextual
 from maskedbandits.errors import LARGEST
 from maskedbandits.experiments.grid import expand_grid
-from maskedbandits.experiments.named_policy import NamedPolicy, find_policy
+from maskedbandits.experiments.named_policy import NamedPolicy, RegisteredPolicy, find_policy, find_registered_policy
 from maskedbandits.experiments.problem_spec import Condition
 from maskedbandits.experiments.toml_table import Key, TomlTable, format_value
 from maskedbandits.policies import KINDS, check_policy, kind_of, names, suggest_policy
@@ -75,10 +74,10 @@ class Task:
     parameters: dict[str, Any]
     window_rule: str | None
     factory: NamedFactory | None = None
-    own: NamedPolicy | None = None
+    own: NamedPolicy | RegisteredPolicy | None = None
 
     @property
-    def outside(self) -> NamedFactory | NamedPolicy | None:
+    def outside(self) -> NamedFactory | NamedPolicy | RegisteredPolicy | None:
         """The policy from outside, if it is one."""
         return self.factory or self.own
 
@@ -137,22 +136,17 @@ def list_parameters(table: TomlTable, name: str) -> list[str]:
 def find_factory(table: TomlTable, name: str) -> Factory:
     """Return the factory of a policy from outside, in a module beside the file or an installed one."""
     try:
-        return external.import_factory(name, folder_of(table))
+        return external.import_factory(name, table.folders)
     except ValueError as error:
         raise table.error("name", str(error)) from error
 
 
-def find_own(table: TomlTable, name: str) -> NamedPolicy | None:
+def find_own(table: TomlTable, name: str) -> NamedPolicy | RegisteredPolicy | None:
     """Return the compiled policy from outside with this name, if it is one; from then on `KINDS` has it."""
     try:
-        return find_policy(name, folder_of(table)) if ":" in name else None
+        return find_policy(name, table.folders) if ":" in name else find_registered_policy(name, table.folders)
     except ValueError as error:
         raise table.error("name", str(error)) from error
-
-
-def folder_of(table: TomlTable) -> Path:
-    """Return the folder of the experiment file."""
-    return Path(table.file).absolute().parent
 
 
 def check_size(table: TomlTable, key: str, value: Any) -> None:
@@ -204,7 +198,7 @@ def build_factory(table: TomlTable, given: dict[str, Any], problem: Problem | Co
     """Return the factory of a policy from outside, after a check that it accepts its parameters."""
     if isinstance(problem, ContextualProblem):
         raise table.error("name", NO_GROUPS)
-    factory = NamedFactory(table.values["name"], folder_of(table), given)
+    factory = NamedFactory(table.values["name"], table.folders, given)
     try:
         external.bind_parameters(factory, problem)
     except ValueError as error:

@@ -14,7 +14,6 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Flag, auto
-from pathlib import Path
 from typing import Any
 
 from maskedbandits import data
@@ -49,6 +48,7 @@ KEYS = {
     "epsilons": Source.ALL,
     "p00": Source.WITHOUT_GROUPS,
     "p11": Source.WITHOUT_GROUPS,
+    "population": Source.WITHOUT_GROUPS,
     "published": Source.ALL,
     "horizon": Source.NOT_RECORDED | Source.GROUPS,
     "noise": Source.NOT_RECORDED,
@@ -70,6 +70,11 @@ MEANINGS = {
     "epsilons": Key("list of numbers", "an epsilon for each condition; `inf` is no privacy", "those at the top"),
     "p00": Key("number or list", "probability that a 0 stays a 0, in place of epsilons; one for all arms, or for each"),
     "p11": Key("number or list", "probability that a 1 stays a 1"),
+    "population": Key(
+        "table",
+        "people who choose their own mask, in place of epsilons: `epsilons`, or `p00` and `p11`, and their `shares`",
+        "one mask for everybody",
+    ),
     "published": Key("table", "regrets of a publication by policy, one for each epsilon", "none"),
     "horizon": Key("whole number", "steps of a run"),
     "noise": Key(
@@ -83,13 +88,13 @@ MEANINGS = {
     "starts": Key("list of whole numbers", "where segments start", "`[0]`"),
     "generator": Key("text", "a generator that draws the means; its parameters are keys, too"),
     "data": Key("text", "the name of a data set"),
-    "csv": Key("text", "the path of your own table, from the folder of the file"),
+    "csv": Key("text", "the path of your own table, from the first `folder`"),
     "time": Key("text", "the column of the times", "the order of the rows"),
     "arm": Key("text", "the column of the arms"),
     "reward": Key("text", "the column of the rewards"),
 }
 COLUMNS = ("time", "arm", "reward")  # keys that name columns of a csv
-MASKS = ("p00", "p11", "noise", "delta", "rewards")  # keys that problems with groups do not take
+MASKS = ("p00", "p11", "population", "noise", "delta", "rewards")  # keys that problems with groups do not take
 
 
 def list_keys(source: Source) -> list[str]:
@@ -278,6 +283,8 @@ def read_recorded_problem(table: TomlTable) -> UnmaskedProblem:
         outcomes = record.outcomes
         return UnmaskedProblem(arms, lambda masks: Problem.replay(outcomes, masks, periods=record.starts), names)
     if isinstance(record, data.Log):
+        if "population" in table.values:
+            raise table.error("population", "a log is replayed under one mask for everybody: give epsilons")
         chosen, rewards = record.chosen, record.rewards
         return UnmaskedProblem(
             arms, lambda masks: Problem.replay_log(chosen, rewards, masks, arms=arms, periods=record.starts), names
@@ -290,10 +297,11 @@ def load_record(table: TomlTable) -> data.Rounds | data.Log | data.Segments:
     """Return the recorded data of a problem."""
     columns: dict[str, Any] = {key: table.get_text(key) for key in COLUMNS if key in table.values}
     name = table.get_text("data" if "data" in table.values else "csv")
+    file = table.folders[0] / name
+    if "csv" in table.values and not file.exists():
+        raise table.error("csv", f"there is no file {file}: write its path, or write its folder as `folder` at the top")
     try:
-        if "data" in table.values:
-            return data.load(name)
-        return data.read_csv(Path(table.file).absolute().parent / name, **columns)
+        return data.load(name) if "data" in table.values else data.read_csv(file, **columns)
     except ValueError as error:
         raise table.wrap_error(error) from error
 

@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from maskedbandits._util import extras
-from maskedbandits._util.curves import Band
+from maskedbandits._util.curves import Band, check_band
 from maskedbandits.errors import UserError
 from maskedbandits.experiments.results import Cell, Results
 from maskedbandits.simulation.results import regret_format, table_heads
@@ -62,7 +62,8 @@ def describe_size(results: Results) -> str:
     """Return the title, the number of cells and that of runs."""
     cells, planned = len(results.cells), len(results.manifest.labels)
     counts = sorted({cell.runs for cell in results.cells})
-    runs = f" of {'-'.join(f'{count:,}' for count in counts[:: max(len(counts) - 1, 1)])} runs" if counts else ""
+    shown = "-".join(f"{count:,}" for count in counts[:: max(len(counts) - 1, 1)])
+    runs = f" of {shown} {'run' if counts == [1] else 'runs'}" if counts else ""
     unfinished = f"; {planned - cells:,} not finished" if planned > cells else ""
     return f"{results.manifest.title}: {cells:,} {'cell' if cells == 1 else 'cells'}{runs}{unfinished}"
 
@@ -75,6 +76,7 @@ def describe_rest(results: Results) -> list[str]:
 
 def plot_results(results: Results, band: Band | None, level: float, *, log: bool) -> Figure:
     """Return a figure with a panel for each problem and epsilon."""
+    level = check_band(band, level)
     extras.require("a plot", ["matplotlib"])
     import matplotlib.pyplot as plt
 

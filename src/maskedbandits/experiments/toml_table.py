@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from maskedbandits.errors import (
@@ -39,11 +40,13 @@ class TomlTable:
         The place of the table in the file, such as ``problems[0]``; empty for the top.
     values
         The parsed table. Anything but a dict is an error of the user's.
+    folders
+        The folders of CSV files and of your own modules.
 
     """
 
-    def __init__(self, file: str, path: str, values: object) -> None:
-        self.file, self.path = file, path
+    def __init__(self, file: str, path: str, values: object, folders: tuple[Path, ...] = ()) -> None:
+        self.file, self.path, self.folders = file, path, folders
         if not isinstance(values, dict):
             key = re.sub(r"\[\d+\]", "", path)
             example = f"[[{key}]]" if path.endswith("]") else f"[{key}]"
@@ -100,7 +103,7 @@ class TomlTable:
         value = self.values.get(key)
         if not isinstance(value, list) or not value:
             raise self.error(key, f"expected at least one [[{key}]] table, {describe_actual(value)}")
-        return [TomlTable(self.file, f"{key}[{index}]", entry) for index, entry in enumerate(value)]
+        return [TomlTable(self.file, f"{key}[{index}]", entry, self.folders) for index, entry in enumerate(value)]
 
     def _check(self, key: str, check: Callable[[str, object], Value], value: object) -> Value:
         try:

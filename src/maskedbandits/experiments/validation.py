@@ -90,6 +90,7 @@ def check_outcome(spec: Any, seconds: Any, arrays: Arrays) -> None:
     for name in ("p00", "p11"):
         _check_shares(name, spec[name], arms)
     _check_noise(spec, arms)
+    _check_population(spec)
     _check_window(spec["parameters"].get("window"))
     _check_arrays(arrays, shape, horizon)
     if "record" not in spec:
@@ -140,6 +141,15 @@ def _check_noise(spec: dict[str, Any], arms: int) -> None:
             raise WrongValueError("noise", one, "a kind and a number")
         check_line("noise", one[0])
         check_number("noise", one[1], 0.0)
+
+
+def _check_population(spec: dict[str, Any]) -> None:
+    """Check the masks that people choose: as many of each of their numbers."""
+    people = spec.get("population", {"p00": [1.0], "p11": [1.0], "shares": [1.0]})
+    if not isinstance(people, dict) or set(people) != {"p00", "p11", "shares"}:
+        raise WrongValueError("population", people, "a table of p00, p11 and shares")
+    for name, values in people.items():
+        _check_shares(name, values, len(_check_list("shares", people["shares"])), "choice")
 
 
 def _check_window(window: Any) -> None:

@@ -178,6 +178,9 @@ class LoadSplitter:
         while self.rest and room > 0.0:
             cell = self.rest.popleft()
             run_seconds = self._step_seconds(*_kind_of(cell)) * cell.horizon
+            if load and run_seconds > room:  # short cells are not lost with a long one that is interrupted
+                self.rest.appendleft(cell)
+                break
             runs = min(cell.runs, max(1, int(room / run_seconds)))
             load.append(replace(cell, runs=runs))
             self.steps[_kind_of(cell)] -= load[-1].steps

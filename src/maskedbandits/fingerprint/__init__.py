@@ -7,6 +7,8 @@ A key decides whether something stored is still valid, so it changes with everyt
     values.py     the same code as it is in memory, which is what is compiled and played
     origin.py     the last two in one
 
+``shared_state.py`` uses the same digests to find state that objects share.
+
 Whatever is not excluded counts. Forgetting a file costs a recomputation, and never gives a stale result.
 """
 
@@ -21,16 +23,21 @@ from maskedbandits.fingerprint.package import (
     package_has_changed,
     package_key,
 )
+from maskedbandits.fingerprint.shared_state import SharedState
+from maskedbandits.fingerprint.sources import OWN, place_of
 
 __all__ = [
     "CELLS",
     "MACHINE_CODE",
+    "OWN",
     "SNAPSHOTS",
     "Origin",
+    "SharedState",
     "Use",
     "first_hash",
     "hash_package",
     "package_has_changed",
     "package_key",
+    "place_of",
     "trace",
 ]

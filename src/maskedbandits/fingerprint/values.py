@@ -185,7 +185,7 @@ class Description:
 
     def _add_globals(self, value: FunctionType) -> None:
         """Add the global values that a function uses."""
-        names = _names_in(value.__code__)
+        names = names_in(value.__code__)
         for name in sorted(name for name in names if name in value.__globals__):
             self._put("global", name)
             found = value.__globals__[name]
@@ -265,9 +265,9 @@ def _is_code(value: Any) -> bool:
     return isinstance(value, (FunctionType, type)) or type(value) in PLAIN or hasattr(value, "py_func")
 
 
-def _names_in(code: CodeType) -> set[str]:
+def names_in(code: CodeType) -> set[str]:
     """Return all names that a function and its inner functions use."""
-    return set(code.co_names).union(*(_names_in(each) for each in code.co_consts if isinstance(each, CodeType)))
+    return set(code.co_names).union(*(names_in(each) for each in code.co_consts if isinstance(each, CodeType)))
 
 
 def _by_name(home: ModuleType | None, qualname: str) -> Any:

@@ -152,6 +152,8 @@ COMMON_NAMES = {
 }
 NAME_PATTERN = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
+MAX_ARMS = 1 << 24  # more would take gigabytes
+
 _registered: dict[str, dict[str, Kind]] = {}  # by the module that registered them, then by name
 
 
@@ -328,6 +330,7 @@ def check_policy(
     3.0
 
     """
+    arms = check_int("arms", arms, 1, MAX_ARMS)
     kind, given, _ = _fit_kind(name, arms, corruption, parameters)
     if pace is not None:
         log_times.rows_of(kind, given)
@@ -339,7 +342,7 @@ def _fit_kind(
     name: str, arms: int, corruption: Corruption | Sequence[Corruption] | None, parameters: Mapping[str, Any]
 ) -> tuple[Kind, dict[str, Any], tuple[Corruption, ...]]:
     """Return the kind that fits the corruption, its parameters, and the corruption of every arm."""
-    kind_of(name).complete(parameters, check_int("arms", arms))
+    kind_of(name).complete(parameters, arms)
     known = known_corruption(kind_of(name), arms, corruption)
     actual = expand_per_arm(IDENTITY if corruption is None else corruption, arms)  # even if the policy need not know it
     kind, given = divergences.fit_divergence(kind_of(name), actual, parameters)
@@ -403,6 +406,7 @@ def make_policy(
     <ts-cf, arms=3, restarts=None, contamination=0.0, 0 observations>
 
     """
+    arms = check_int("arms", arms, 1, MAX_ARMS)
     kind, given, each = _fit_kind(name, arms, corruption, parameters)
     lines = {id(one): one.polyline for one in {id(one): one for one in each}.values()}
     state = build_state(kind, kind.complete(given, len(each)), [lines[id(one)] for one in each])

@@ -133,6 +133,9 @@ class ContextualProblem:
         """Cost of a pull of each arm in each group and segment, (L, G, K)."""
         return np.asarray(self.best[:, :, None] - self.means)
 
+    def __setstate__(self, state: dict[str, object]) -> None:
+        _validation.restore_read_only(self, state)
+
     def __repr__(self) -> str:
         groups = f"{self.groups:,} group{'s' * (self.groups != 1)}"
         return f"<ContextualProblem: {describe_size(self.arms, self.segments, self.horizon, groups)}>"

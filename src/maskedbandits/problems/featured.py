@@ -73,6 +73,9 @@ class FeaturedProblem:
         for name, value in (("weights", block), ("starts", begins), ("horizon", steps), ("corruption", corruption)):
             object.__setattr__(self, name, value)
 
+    def __setstate__(self, state: dict[str, object]) -> None:
+        _validation.restore_read_only(self, state)
+
     def __repr__(self) -> str:
         features = f"{self.features:,} feature{'s' * (self.features != 1)}"
         return (

@@ -143,6 +143,9 @@ class Problem:
                 value.flags.writeable = False
             object.__setattr__(self, name, value)
 
+    def __setstate__(self, state: dict[str, object]) -> None:
+        _validation.restore_read_only(self, state)
+
     def __repr__(self) -> str:
         masks = list(dict.fromkeys(map(abbreviate, self.corruption)))
         mask = masks[0] if len(masks) == 1 else f"{len(masks)} different masks"

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maskedbandits._util.cached_property import lockfree_cached_property
-from maskedbandits.experiments.corruption_spec import describe_noise
+from maskedbandits.experiments.corruption_spec import describe_mask
 from maskedbandits.experiments.results import Cell, Results
 
 MAX_CHANGES = 12  # change points that a heading lists and a panel marks
@@ -177,7 +177,7 @@ def describe_run(results: Results) -> str:
 
 def describe_problem(cell: Cell) -> str:
     """Return a problem in a few words."""
-    noise = describe_noise(cell.outcome.spec)
+    noise = describe_mask(cell.outcome.spec)
     groups = "" if cell.shares is None else f"{count_noun(len(cell.shares), 'groups')}, "
     return f"{groups}{count_noun(cell.arms, 'arms')}, {cell.horizon:,} {cell.unit}, {describe_changes(cell)}{noise}"
 

@@ -34,6 +34,9 @@ class BanditEnvironment(gymnasium.Env[Any, Any]):
         self._step = problem.horizon  # there is no episode before the first reset
         self._row = 0
 
+    def __repr__(self) -> str:
+        return f"<BanditEnvironment: {self.problem!r}>"
+
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[int, dict[str, Any]]:
         """Begin an episode.
 
@@ -52,7 +55,7 @@ class BanditEnvironment(gymnasium.Env[Any, Any]):
             The number of steps played, ``"step"``.
 
         """
-        super().reset(seed=seed, options=options)
+        super().reset(seed=None if seed is None else check_int("seed", seed, 0), options=options)
         self._step = self._row = 0
         return OBSERVATION, {"step": 0}
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maskedbandits._util import frames
-from maskedbandits._util.curves import Band
+from maskedbandits._util.curves import Band, check_band
 from maskedbandits._util.intervals import mean_half_width
 from maskedbandits.contextual import Contextual
 from maskedbandits.errors import UserError, WrongValueError, check_number
@@ -21,6 +21,7 @@ from maskedbandits.problems import ContextualProblem, FeaturedProblem, Problem
 from maskedbandits.simulation.results import (
     Simulation,
     Summary,
+    check_axes,
     new_axes,
     regret_format,
     render_html,
@@ -207,8 +208,14 @@ class Comparison(Mapping[str, Simulation]):
         matplotlib.axes.Axes
             The axes. Curves differ in dashes and markers, too, so they survive a greyscale print.
 
+        Raises
+        ------
+        UserError
+            If matplotlib is not installed, or a value is out of range.
+
         """
-        axes = new_axes() if ax is None else ax
+        level = check_band(band, level)
+        axes = new_axes() if ax is None else check_axes(ax)
         for result in self.results.values():
             result.plot(axes, band, level, log=log)
         return axes

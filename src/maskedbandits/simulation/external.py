@@ -104,32 +104,34 @@ def list_parameters(factory: Callable[..., object], first: int = 1) -> set[str]:
     return {each.name for each in parameters[first:] if each.kind is not each.VAR_KEYWORD}
 
 
-def import_factory(name: str, folder: Path) -> Factory:
-    """Import the function ``package.module:factory``, from the folder or an installed package."""
+def import_factory(name: str, folders: Sequence[Path]) -> Factory:
+    """Import the function ``package.module:factory``, from one of the folders or an installed package."""
     module, _, attribute = name.partition(":")
     if not attribute.isidentifier():
         raise UserError(f"{name}: is no name of a function: give package.module:function")
-    factory = getattr(import_module(name, folder), attribute, None)
+    factory = getattr(import_module(name, folders), attribute, None)
     if not callable(factory):
         raise UserError(f"{name}: {module} has no function {abbreviate(attribute)}")
     return cast("Factory", factory)
 
 
-def import_module(name: str, folder: Path) -> ModuleType:
-    """Import the module of ``package.module:name``, from the folder or an installed package."""
+def import_module(name: str, folders: Sequence[Path]) -> ModuleType:
+    """Import the module of ``package.module:name``, from one of the folders or an installed package."""
     module = name.partition(":")[0]
     if not all(part.isidentifier() for part in module.split(".")):
         raise UserError(f"{name}: is no name of a function: give package.module:function")
-    sys.path.insert(0, str(folder))
+    sys.path[:0] = map(str, folders)
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
-        remedy = f"put {module}.py beside the file, or install it" if error.name == module else "install it"
+        where = f"put {module}.py beside the file, write its folder as `folder` at the top of the file, or install it"
+        remedy = where if error.name == module else "install it"
         raise UserError(f"{name}: cannot be imported: {error}; {remedy}") from error
     except (Exception, SystemExit) as error:
         raise describe_failure(f"{name}: the import of {module}", error) from error
     finally:
-        sys.path.remove(str(folder))
+        for folder in folders:
+            sys.path.remove(str(folder))
 
 
 @dataclass(frozen=True)
@@ -137,7 +139,7 @@ class NamedFactory:
     """The function ``package.module:factory`` with parameters; other processes import it themselves."""
 
     name: str
-    folder: Path
+    folders: tuple[Path, ...]
     parameters: dict[str, Any]
 
     @property
@@ -146,14 +148,14 @@ class NamedFactory:
 
     def resolve(self) -> Factory:
         """Import the function."""
-        return import_factory(self.name, self.folder)
+        return import_factory(self.name, self.folders)
 
     def origin(self) -> Origin:
         """Return the origin of its code: if that changes, the results may change."""
         factory = self.resolve()
         module, _, attribute = self.name.partition(":")
         origin = trace((sys.modules[module], [attribute]), (factory, None))
-        check_modules(self.name, self.folder, origin)
+        check_modules(self.name, self.folders, origin)
         return origin
 
     def __call__(self, generator: np.random.Generator, **known: Any) -> ExternalPolicy:
@@ -161,11 +163,11 @@ class NamedFactory:
         return self.resolve()(generator, **self.parameters, **known)
 
 
-def check_modules(name: str, folder: Path, origin: Origin) -> None:
-    """Refuse modules that were imported from elsewhere if the folder has some of their names."""
+def check_modules(name: str, folders: Sequence[Path], origin: Origin) -> None:
+    """Refuse modules that were imported from elsewhere if a folder has some of their names."""
     for module in sorted({each.partition(".")[0] for each in origin.modules}):
         loaded = getattr(sys.modules.get(module), "__file__", None)
-        here = PathFinder.find_spec(module, [str(folder)])
+        here = PathFinder.find_spec(module, [*map(str, folders)])
         if loaded and here is not None and here.origin and os.path.realpath(here.origin) != os.path.realpath(loaded):
             raise UserError(
                 f"{name}: another {module} was imported before, from {loaded}: run the experiment in a new process"

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maskedbandits._util import extras, frames
-from maskedbandits._util.curves import BANDS, Band, Look, compute_band, get_look, place_markers
+from maskedbandits._util.curves import Band, Look, check_band, compute_band, get_look, place_markers
 from maskedbandits._util.intervals import mean_half_width
 from maskedbandits._util.progress import format_speed
-from maskedbandits.errors import WrongValueError, check_number
+from maskedbandits.errors import UserError, WrongValueError, abbreviate, check_number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -375,13 +375,11 @@ class Simulation:
         'cumulative regret'
 
         """
-        level = check_number("level", level, 0.0, 1.0, above=True, below=True)
-        if band is not None and band not in BANDS:
-            raise WrongValueError("band", band, f"one of {', '.join(BANDS)}, or None")
+        level = check_band(band, level)
         low, mean, high = compute_band(self.regret, band, level)
-        axes = new_axes() if ax is None else ax
-        index = sum(1 for one in axes.lines if one.get_gid() == CURVE)
+        index = 0 if ax is None else sum(1 for one in check_axes(ax).lines if one.get_gid() == CURVE)
         options = complete_line(get_look(index), place_markers(index), line)
+        axes = new_axes() if ax is None else ax
         [drawn] = axes.plot(self.times, mean, label=self.policy if label is None else label, **options)
         drawn.set_gid(CURVE)
         if band is not None:
@@ -395,11 +393,28 @@ class Simulation:
 
 def complete_line(look: Look, markevery: tuple[float, float], given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options of a curve: the given ones, and the look where they leave it open."""
+    extras.require("a plot", ["matplotlib"])
     from matplotlib.cbook import normalize_kwargs
     from matplotlib.lines import Line2D
 
     chosen = {"color": look.colour, "linestyle": look.linestyle, "marker": look.marker, "markevery": markevery}
-    return {**chosen, "markersize": 5, **normalize_kwargs(dict(given), Line2D)}
+    try:
+        options = normalize_kwargs(dict(given), Line2D)
+        Line2D([], [], **options)  # refuses options that it does not know
+    except (AttributeError, TypeError, ValueError) as error:
+        raise UserError(f"{', '.join(given)}: give options of matplotlib's plot: {error}") from error
+    return {**chosen, "markersize": 5, **options}
+
+
+def check_axes(ax: object) -> Axes:
+    """Return the axes to draw on, or raise an error for anything else."""
+    extras.require("a plot", ["matplotlib"])
+    from matplotlib.axes import Axes
+
+    if isinstance(ax, Axes):
+        return ax
+    remedy = f", or write band={abbreviate(ax)}" if isinstance(ax, str) else ""
+    raise WrongValueError("ax", ax, f"one Axes of matplotlib to draw on{remedy}")
 
 
 def new_axes() -> Axes:

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from maskedbandits import _validation
 from maskedbandits._util.progress import Progress, show_progress
 from maskedbandits.contextual import Contextual
-from maskedbandits.errors import UserError, WrongValueError, abbreviate, check_int, suggest_nearest
+from maskedbandits.errors import UserError, WrongValueError, abbreviate, check_flag, check_int, suggest_nearest
 from maskedbandits.features import Featured
 from maskedbandits.policies import Policy, kind_of
 from maskedbandits.problems import ContextualProblem, FeaturedProblem, Gaussian, Log, Problem
@@ -156,6 +156,7 @@ def prepare_runs(
     played, because playing evicts the code that prepares from the processor's cache.
     """
     late = delays.check_delay(delay, lost, expire_after)
+    paired, trace = check_flag("paired", paired), check_flag("trace", trace)
     label, parameters = label or get_label(policy), parameters or {}
     _check_parameters(policy, parameters)
     _check_world(problem, late, paired=paired, trace=trace)
@@ -175,8 +176,8 @@ def prepare_runs(
         late,
         check_int("first_run", first_run, 0),
         label,
-        bool(paired),
-        bool(trace),
+        paired,
+        trace,
     )
     if isinstance(problem, FeaturedProblem) and isinstance(policy, Featured):
         batch: Batch | FeaturedBatch = FeaturedBatch(order, problem, policy, _count_workers(threads, order.runs))

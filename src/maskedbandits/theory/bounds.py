@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import logit
 
-from maskedbandits.errors import LARGEST, UserError, check_int, check_number
+from maskedbandits.errors import LARGEST, UserError, WrongValueError, check_int, check_number
 from maskedbandits.math import confidence, kl
 from maskedbandits.problems import Log, Problem
 
@@ -204,6 +204,7 @@ def corrected_window(problem: Problem, c: float = 3.0) -> int:
     3125
 
     """
+    check_problem(problem)
     c, rows = check_number("c", c, 0.0), problem.rows_per_play
     problem = problem.as_played()
     pairs = list_suboptimal(problem)
@@ -265,8 +266,15 @@ class Pairs(NamedTuple):
     towards: FloatArray  # d(r, y): how far r still is from y
 
 
+def check_problem(problem: object) -> None:
+    """Refuse anything but a problem."""
+    if not isinstance(problem, Problem):
+        raise WrongValueError("problem", problem, "a Problem")
+
+
 def check_provable(problem: Problem) -> None:
     """Refuse problems that the proofs do not cover: logs, and feedback with noise."""
+    check_problem(problem)
     if isinstance(problem, Log):
         raise UserError(
             "bounds are proved for problems whose steps are all played, not for a log: use problem.as_played(), whose "
@@ -370,7 +378,8 @@ def _sum_per_arm(problem: Problem, pairs: Pairs, value: FloatArray) -> FloatArra
 
 
 def _check_window(problem: Problem, window: int) -> int:
-    """Check and return a window."""
+    """Check and return a window, and the problem before."""
+    check_problem(problem)
     window = check_int("window", window, 1, LARGEST)
     if window < problem.arms:
         raise UserError(f"window = {window} is smaller than the number of arms: give at least {problem.arms}")

@@ -137,7 +137,7 @@ def has_bounds(cell: Cell) -> bool:
     spec = cell.outcome.spec
     if spec["policy"] != "sw-klucb-cf" or not set(spec["parameters"]) <= {"window", "c"}:
         return False
-    if "record" in spec or "noise" in spec or cell.shares is not None:
+    if {"record", "noise", "population"} & spec.keys() or cell.shares is not None:
         return False
     return isinstance(cell.window, int) and cell.window >= cell.arms and not summary.has_many_changes(cell)
 
