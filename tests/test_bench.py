@@ -29,6 +29,7 @@ from bench import (
     store_size,
     suite,
     sweep,
+    tries,
 )
 
 from maskedbandits import ContextualProblem, Problem, RandomizedResponse, make_featured, make_policy, simulate, theory
@@ -160,6 +161,38 @@ def test_growth_report_has_table_and_figure(
     growth.main()
     assert "| 1/s | 1 | 2.16 |" in capsys.readouterr().out
     assert (tmp_path / "growth.png").stat().st_size > 10_000
+
+
+@pytest.mark.usefixtures("small")
+def test_tries_compare_two_plays_of_auto(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(tries, "RUNS", 2)
+    monkeypatch.setattr(tries, "PAPER", tmp_path / "paper.toml")
+    problem = "[[problems]]\nhorizon = 500\nmeans = [[0.2, 0.7]]\nstarts = [0]\n"
+    tries.PAPER.write_text(f"epsilons = [1]\n{problem}[[policies]]\nname = 'auto'\n", encoding="utf-8")
+    first, second = str(tmp_path / "before.json"), str(tmp_path / "after.json")
+    monkeypatch.setattr(sys, "argv", ["tries", first])
+    tries.main()
+    assert capsys.readouterr().out == ""
+    monkeypatch.setattr(sys, "argv", ["tries", second, "--against", first])
+    tries.main()
+    printed = capsys.readouterr().out
+    assert "| stationary | 1 | 1.00 ± " in printed
+    assert "| quiet rises | 1 | 1.00 ± " in printed
+    assert "Change of the figure of merit: +0.000 ± " in printed
+
+
+def test_ratio_of_tries_and_its_interval() -> None:
+    before = {"a": [1.0, 3.0], "b": [4.0, 4.0]}
+    after = {"a": [2.0, 6.0], "b": [2.0, 2.0]}
+    middle, half_width = tries.ratio(before, after)
+    assert middle == pytest.approx(1.0)
+    assert half_width == pytest.approx(1.96 * math.sqrt(0.25 + 0.25) / 2)
+    scales = {("a family", "a"): 2.0, ("a family", "b"): 1.0}
+    change, half_width = tries.merit_change({"a family": before}, {"a family": after}, scales)
+    assert change == pytest.approx((2.0 / 2.0 - 2.0) / 2)
+    assert half_width == pytest.approx(1.96 * math.sqrt((1.0 + 4.0) / 4.0) / 2)
 
 
 def test_liars_turn_policy_where_theory_predicts(monkeypatch: pytest.MonkeyPatch) -> None:
