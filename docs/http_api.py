@@ -21,7 +21,8 @@ REFERENCE = "#/components/schemas/"
 ORDER = (  # of the page
     *("createExperiment", "listExperiments", "showExperiment", "changeExperiment", "addArm", "retireArm"),
     *("decide", "report", "reportTo", "showState", "followState", "followExperiments"),
-    *("health", "readiness", "metrics", "description", "client", "start", "dashboard", "dashboardFile"),
+    *("health", "readiness", "metrics", "description", "client", "clientRelease", "reportWorker"),
+    *("start", "dashboard", "dashboardFile"),
 )
 BY_ID = {operation.id: operation for operation in OPERATIONS}
 

@@ -35,6 +35,7 @@ RETRY_AFTER = {"Retry-After": {"description": "Seconds to wait.", "schema": {"ty
 PARAMETERS: dict[str, dict[str, Any]] = {  # parts of a path, by name
     "name": {"type": "string", "pattern": schemas.SLUG},
     "arm": {"type": "string", "minLength": 1},
+    "digest": {"type": "string", "pattern": r"^[0-9a-f]{32}$"},
     "file": {"type": "string", "pattern": r"^[a-z]+\.(css|html|js)$"},
 }
 

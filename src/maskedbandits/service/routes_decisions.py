@@ -167,6 +167,8 @@ class DecisionRoutes:
             decision.expires,
             decision.probability / WHOLE,
             True,
+            int(experiment.clock.now()),
+            experiment.name,
         )
 
     def _build_reply_without_token(
@@ -178,7 +180,8 @@ class DecisionRoutes:
             arms = experiment.expand_question(question)[0] if question else [name] * groups
             return self._build_question(experiment, None, arms, None, epsilon, now, now)
         payload = experiment.arms.payloads[arm]
-        return DecisionAnswer(None, name, payload, epsilon, now, now, probability / WHOLE, False)
+        chance = probability / WHOLE
+        return DecisionAnswer(None, name, payload, epsilon, now, now, chance, False, now, experiment.name)
 
     def _build_question(
         self,
@@ -190,8 +193,11 @@ class DecisionRoutes:
         report_at: int,
         expires: int,
     ) -> QuestionAnswer:
-        payloads = cast("dict[str, Any]", self._get_replies(experiment).payloads)
-        return QuestionAnswer(token, arms, signs, payloads, epsilon, report_at, expires, token is not None)
+        payloads, now = cast("dict[str, Any]", self._get_replies(experiment).payloads), int(experiment.clock.now())
+        participates = token is not None
+        return QuestionAnswer(
+            token, arms, signs, payloads, epsilon, report_at, expires, participates, now, experiment.name
+        )
 
     def _get_replies(self, experiment: LiveExperiment) -> ArmReplies:
         replies = self._replies.get(experiment.id)

@@ -83,7 +83,7 @@ class ExperimentConfig(Struct, forbid_unknown_fields=True, frozen=True):
     epsilon: Epsilon
     policy: Annotated[str, Meta(description="The policy that learns.")] = "auto"
     parameters: Annotated[dict[str, Any], Meta(description="Parameters of the policy.")] = {}
-    report_after: Annotated[Seconds, Meta(description="Seconds from a decision until its report, at least 60.")] = 60
+    report_after: Annotated[Seconds, Meta(description="Seconds from a decision until its report, at least 60.")] = 120
     expires_after: Annotated[
         Lifetime, Meta(description="Seconds from a decision until a report is late; at least report_after + 3600.")
     ] = DAY_S
@@ -226,6 +226,10 @@ class DecisionAnswer(Struct):
     expires: Annotated[int, Meta(description="Unix time after which a report is late.")]
     probability: Annotated[float, Meta(gt=0, le=1, description="The probability with which the arm was chosen.")]
     participate: Annotated[bool, Meta(description="Whether a report may follow.")]
+    now: Annotated[
+        int, Meta(description="Unix time of the reply. Devices wait for report_at less now, whatever their clocks.")
+    ]
+    experiment: Annotated[Slug, Meta(description="The experiment, so that a device knows an offer of another one.")]
 
 
 class QuestionAnswer(Struct):
@@ -245,6 +249,10 @@ class QuestionAnswer(Struct):
     report_at: Annotated[int, Meta(description="Unix time of the report, to which the device adds a delay of its own.")]
     expires: Annotated[int, Meta(description="Unix time after which a report is late.")]
     participate: Annotated[bool, Meta(description="Whether a report may follow.")]
+    now: Annotated[
+        int, Meta(description="Unix time of the reply. Devices wait for report_at less now, whatever their clocks.")
+    ]
+    experiment: Annotated[Slug, Meta(description="The experiment, so that a device knows an offer of another one.")]
 
 
 class DecisionsAnswer(Struct):
