@@ -44,6 +44,12 @@ def test_suspect_arm_raises_alert() -> None:
     assert "\n" not in found["text"]
 
 
+def test_different_shares_of_missing_reports_raise_alert() -> None:
+    for status in ("running", "paused"):
+        (found,) = find_alerts(status, WELL, 1000, [point(0.0)], 60, "Estimates may be biased: ...")
+        assert found == {"kind": "bias", "text": "Estimates may be biased: ..."}
+
+
 def test_stuck_policy_raises_alert() -> None:
     rows = [arm("a", 0.1, 0.3, 0.995), arm("b", 0.4, 0.6, 0.005)]
     assert find_stuck(rows, MIN_LATEST) == ("a", "b")
@@ -70,7 +76,7 @@ def test_page_has_a_word_for_each_alert() -> None:
     page = Path(module.__file__).with_name("page") / "dashboard.js"
     words = re.search(r"const WORDS = \{(.*?)\};", page.read_text(encoding="utf-8"), re.DOTALL)
     assert words
-    assert set(re.findall(r"(\w+):", words[1])) == {"suspect", "held_back", "silent", "stuck", "aside"}
+    assert set(re.findall(r"(\w+):", words[1])) == {"suspect", "held_back", "silent", "bias", "stuck", "aside"}
 
 
 def test_unreported_decisions_raise_alert() -> None:

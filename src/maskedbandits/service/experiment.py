@@ -15,6 +15,7 @@ from maskedbandits.policies import Policy
 from maskedbandits.service.arm_selection import ArmSelector
 from maskedbandits.service.clock import Clock
 from maskedbandits.service.config import StoredConfig
+from maskedbandits.service.missing import MissingReports, Settled
 from maskedbandits.service.pending import STEPS, PendingReports, round_expiry
 from maskedbandits.service.state import ExperimentState, get_kernel_key
 from maskedbandits.service.storage.models import OPEN, ArmRow, EventRow, ExperimentRow
@@ -93,6 +94,7 @@ class LiveExperiment:
         self.id, self.name = row.id, row.name
         self.state, self.clock = state, clock
         self.pending = pending or PendingReports()
+        self.missing = MissingReports()
         self.counts: dict[str, int] = {"report": 0}  # events applied since this process began, by kind
         self._lock = threading.Lock()  # a decision sees arms and policy of one moment
         self._applying = threading.Lock()  # a view counts no report as pending and received at once
@@ -204,7 +206,15 @@ class LiveExperiment:
         with self._lock:  # or a decision in between would be forgotten for a second
             self.policy.await_exactly(self.pending.count_open(self.policy.arms, self.clock.minute()))
 
+    def note_settled(self, steps: Sequence[Settled]) -> None:
+        """Note which of the expired decisions were reported."""
+        self.missing.add(steps)
+
     # Views
+
+    def view_missing(self) -> dict[str, Any]:
+        """Return fields about the share of missing reports by arm."""
+        return {"missing_reports": self.missing.view(self.arms.names[: len(self.state.reported)])}
 
     def total_issued(self, issued: Mapping[int, int]) -> list[int]:
         """Return the number of decisions by arm, from counts by slot."""

@@ -311,7 +311,7 @@ class LogReader:
         self.store.forget(minute)
 
         def maintain(experiment: LiveExperiment) -> None:
-            experiment.pending.forget(minute)
+            experiment.note_settled(experiment.pending.forget(minute))
             self._merge_remote(experiment, 0)
             self._write_snapshot(experiment, self.settings.snapshot_every)
 

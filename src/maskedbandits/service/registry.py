@@ -226,7 +226,8 @@ class ExperimentRegistry:
         )
         issued = _add_unflushed(experiment, known)
         state = await asyncio.get_running_loop().run_in_executor(None, experiment.view)
-        return {**state, **_balance(issued, state["reported"], state["pending"]), "refused": refused}
+        balance = _balance(issued, state["reported"], state["pending"])
+        return {**state, **balance, **experiment.view_missing(), "refused": refused}
 
     async def outcomes(self) -> dict[str, dict[str, int]]:
         """Return the outcomes of the decisions of every experiment, by its name."""

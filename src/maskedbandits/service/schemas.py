@@ -330,6 +330,20 @@ class ExperimentsAnswer(Struct):
     experiments: Annotated[list[Summary], Meta(description="One entry for each experiment.")]
 
 
+class MissingAnswer(Struct):
+    """A test whether arms lose different shares of their reports, over decisions that expired since the process began.
+
+    The evidence reaches 100 with a probability of at most 1 % if arms do not differ, however often you look.
+    """
+
+    shares: Annotated[
+        list[float | None], Meta(description="Share of missing reports of each arm; null without decisions.")
+    ]
+    evidence: Annotated[float, Meta(description="How much likelier the counts are if arms differ than if they do not.")]
+    p_value: Annotated[float, Meta(description="1 / evidence, at most 1: valid at any time.")]
+    warning: Annotated[str | None, Meta(description="What is wrong, from an evidence of 100; null otherwise.")]
+
+
 class StateAnswer(Struct):
     """The state of an experiment at event `seq` of its log. Lists have an entry for each arm, in their places."""
 
@@ -350,6 +364,7 @@ class StateAnswer(Struct):
     held_back: Annotated[int, Meta(description="Reports over a source limit, from which no policy learns.")]
     issued: Annotated[list[int], Meta(description="Decisions made.")]
     missing: Annotated[list[int], Meta(description="Decisions without a report in time.")]
+    missing_reports: Annotated[MissingAnswer, Meta(description="Whether arms lose different shares of their reports.")]
     refused: Annotated[dict[str, int], Meta(description="Reports that were rejected, by reason.")]
 
 

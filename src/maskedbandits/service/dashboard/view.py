@@ -80,7 +80,9 @@ def build_view(
         "lead": describe_leader(rows),
         "arms": rows,
         "latest": latest,
-        "concerns": find_alerts(live.status, rows, latest, points, live.config.report_after),
+        "concerns": find_alerts(
+            live.status, rows, latest, points, live.config.report_after, view["missing_reports"]["warning"]
+        ),
     }
 
 

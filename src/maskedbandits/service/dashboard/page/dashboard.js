@@ -41,8 +41,8 @@ forget.addEventListener("click", () => { key.forget(); route(); });
 
 // All experiments
 
-const WORDS = { suspect: "suspect reports", held_back: "reports held back", silent: "no reports come", stuck: "a stuck policy",
-  aside: "not followed" };
+const WORDS = { suspect: "suspect reports", held_back: "reports held back", silent: "no reports come",
+  bias: "estimates may be biased", stuck: "a stuck policy", aside: "not followed" };
 const concerns = (one) => [...new Set(one.concerns.map(({ kind }) => WORDS[kind]))].join(", ") || "nothing";
 
 const HEADS = ["Experiment", "Status", "To look into", "Reports", "Arms", "Changes", "ε"];
