@@ -16,14 +16,15 @@ EXPERIMENT = "layouts"
 DEFAULT = "list"  # while the service is away
 
 
-def create_app(service: str = SERVICE, key: str | None = KEY) -> Flask:
-    """Return the site."""
+def create_app(service: str = SERVICE, key: str | None = KEY, timeout: float = 0.5) -> Flask:
+    """Return the site; after so many seconds without the service it shows the default layout."""
     app = Flask(__name__)
 
     @app.get("/")
     def page():
         visitor = request.cookies.get("visitor") or secrets.token_urlsafe(16)
-        offer = mb.request_offer(service, EXPERIMENT, key=key, visitor=visitor, fallback=DEFAULT)
+        terms = {"key": key, "visitor": visitor, "fallback": DEFAULT, "timeout": timeout}
+        offer = mb.request_offer(service, EXPERIMENT, **terms)
         text = (HERE / "layouts.html").read_text(encoding="utf-8")
         response = make_response(render_template_string(text, offer=offer, service=service))
         response.headers["Cache-Control"] = "no-store"  # an offer is for one visitor

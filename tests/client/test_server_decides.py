@@ -65,7 +65,7 @@ def service(tmp_path_factory: pytest.TempPathFactory, backend: Backend) -> Itera
         started.wait_until_ready()
         assert started.ask("POST", "/v1/experiments", EXPERIMENT)[0] == 201
         assert started.ask("POST", "/v1/experiments/layouts/decisions", {})[0] == 200  # compiles
-        backend.app = load_site().create_app(started.address)
+        backend.app = load_site().create_app(started.address, timeout=60)
         yield started
 
 
