@@ -287,7 +287,7 @@ export class Device {
 
   /** `cap` limits the cost of all reports (`per` a time) and `maxEpsilon` that of each, whatever the server says. */
   constructor(url, experiment, { cap, maxEpsilon, per = null, groups = null, group = null, ...others }) {
-    const { key = null, timeout = 0.5, background = true, store = inBrowser(), change = false } = others;
+    const { key = null, timeout = 0.5, background = true, store = null, change = false } = others;
     const { demonstration = false, jitter = FLOORS.jitter, sticky = true, worker = null } = others;
     const floors = demonstration ? DEMONSTRATION : FLOORS;
     const [plain, address] = addressOf(url);
@@ -298,6 +298,7 @@ export class Device {
     check(per === null || many, "per: give a time such as '30 days'");
     check(within(jitter, floors.jitter, DAY), `jitter: give seconds, from ${floors.jitter} to 86400`);
     check(!demonstration || isHere(address), "demonstration: use it only with a service at 127.0.0.1 or localhost");
+    check(!worker || !store, "worker: leave out store, because the worker reads the browser's");
     check(within(timeout, 1e-3, 3600), "timeout: give seconds, at most 3600");
     const isOneOf = Array.isArray(groups) && new Set(groups).size === groups.length && groups.includes(group);
     check(groups === null || isOneOf, "groups: give a list of different names; group: give the person's own from that list");
@@ -310,7 +311,7 @@ export class Device {
     this.#experiment = experiment;
     this.#jitter = jitter;
     this.#timeout = timeout;
-    this.#store = store;
+    this.#store = store ?? inBrowser();
     this.#sticky = sticky;
     this.#worker = worker && { path: worker, message: { url: plain, experiment, key, demonstration } };
     if (background) this.#run();
@@ -338,6 +339,8 @@ export class Device {
     try {
       content = await this.#ask(question, signal);
       offer = readOffer(content, eligibleArms, this.#own);
+      const kept = content.remembered === false && this.#keptOffer(visit, eligibleArms); // the server's store is away
+      if (kept) [content, offer] = [null, kept];
     } catch (error) {
       if (!(error instanceof Away)) throw error;
       offer = error.isBrief && this.#keptOffer(visit, eligibleArms);

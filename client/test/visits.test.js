@@ -84,6 +84,19 @@ for (const [kind, options, decision] of [["plain", {}, { arm: "bold" }], ["group
   });
 }
 
+test("while the server's store is away, its new decision is for first visits alone", async () => {
+  const { world, page } = visited();
+  world.decision = { arm: "bold" };
+  await page().decide();
+  await settled();
+  world.decision = { arm: "thin", remembered: false };
+  world.visitors.clear();
+  const again = await page().decide();
+  assert.deepEqual([again.arm, again.participates, await page().remaining()], ["bold", true, 999]);
+  const first = await page({ store: client.inMemory() }).decide();
+  assert.deepEqual([first.arm, first.participates], ["thin", true]);
+});
+
 test("an experiment that has ended shows the fallback, and so does a first visit", async () => {
   const { world, page } = visited();
   world.answers = [0];

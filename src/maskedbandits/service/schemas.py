@@ -230,6 +230,10 @@ class DecisionAnswer(Struct):
         int, Meta(description="Unix time of the reply. Devices wait for report_at less now, whatever their clocks.")
     ]
     experiment: Annotated[Slug, Meta(description="The experiment, so that a device knows an offer of another one.")]
+    remembered: Annotated[
+        Literal[False] | UnsetType,
+        Meta(description="False if the store is away, so that an earlier decision for the visitor is not known."),
+    ] = UNSET
 
 
 class QuestionAnswer(Struct):
@@ -253,6 +257,10 @@ class QuestionAnswer(Struct):
         int, Meta(description="Unix time of the reply. Devices wait for report_at less now, whatever their clocks.")
     ]
     experiment: Annotated[Slug, Meta(description="The experiment, so that a device knows an offer of another one.")]
+    remembered: Annotated[
+        Literal[False] | UnsetType,
+        Meta(description="False if the store is away, so that an earlier decision for the visitor is not known."),
+    ] = UNSET
 
 
 class DecisionsAnswer(Struct):
