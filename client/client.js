@@ -326,7 +326,7 @@ export class Device {
     let visit = null;
     let isOpen = false; // a paid decision that can still get a reward: its token is needed again
     let away = await this.#attempt(() => this.#takesNoPart(signal), signal);
-    if (visitor !== undefined || this.#sticky) {
+    if (crypto.subtle && (visitor !== undefined || this.#sticky)) {
       away = await this.#attempt(async () => {
         visit = await this.#visit(visitor, signal);
         isOpen = away !== "" && (await this.#isOpen(visit.own));
