@@ -78,6 +78,7 @@ docs: $(VENV)/.test ## make the figures and tables of docs/ anew, half an hour
 	@$(BIN)/python -m docs.features
 	@$(BIN)/python -m docs.configuration
 	@$(BIN)/python -m docs.http_api
+	@$(BIN)/python -m docs.report_times
 	@$(BIN)/python -m docs.dashboard
 	@$(BIN)/python -m docs.demo
 	@$(BIN)/python -m docs.speed

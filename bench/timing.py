@@ -44,10 +44,11 @@ class World:
         """Answer a question, or take a report."""
         if path == "/v1/reports":
             self.arrived = self.at
-            return HttpReply(200, {"status": "accepted"}, self.at)
+            return HttpReply(200, {"status": "accepted"})
         report_at = self.at + LIMITS.min_report_after
         decision = {"token": f"{random.getrandbits(128):032x}", "arm": "plain", "epsilon": 1.0, "participate": True}
-        return HttpReply(200, {**decision, "report_at": report_at, "expires": report_at + LIMITS.min_window}, self.at)
+        times = {"now": self.at, "report_at": report_at, "expires": report_at + LIMITS.min_window}
+        return HttpReply(200, {**decision, **times})
 
     def slow(self, transaction: Callable[..., Any]) -> Callable[..., Any]:
         """Return a transaction that takes time if it writes."""
@@ -71,7 +72,8 @@ def play(visits: int) -> list[Visit]:
             stack.enter_context(mock.patch.object(kind, "_transaction", world.slow(kind._transaction)))
         stack.enter_context(mock.patch.object(device, "time", world))
         own = stack.enter_context(Device("http://127.0.0.1:9", "x", cap=visits, max_epsilon=1, background=False))
-        own._client.post = world.post  # type: ignore[method-assign]
+        for client in (own._client, own._report_client):
+            client.post = world.post  # type: ignore[method-assign]
         return [_visit(own, world, rng, place % 2 == 0) for place in range(visits)]
 
 

@@ -15,7 +15,7 @@ if (!most) fail("epsilon: give a number from 0.000001 to 16, such as: node cli.j
 const bitQuestion = { ...questionOf(0), epsilon: most };
 const BIT = /^([01])(?: (\S+))?$/;
 const QUESTION = /^(\d+(?:,\d+)*) (-|[01](?:,[01])*) ([\d.]+) (\d+) ([01])$/;
-const OFFERED = { participate: true, token: "of-no-decision-at-all", report_at: 60, expires: 3660 };
+const OFFERED = { participate: true, token: "of-no-decision-at-all", now: 0, report_at: 60, expires: 3660 };
 
 function fail(complaint) {
   console.error(complaint);
@@ -36,7 +36,7 @@ function groupAnswer(table, signs, asked, group, reward) {
   const own = { most, groups: arms.map((_, index) => String(index)), group };
   if (!own.groups.includes(group)) fail("invalid line: its table has no such group"); // a Device has one of its groups
   const content = { ...OFFERED, arms, signs: signs === "-" ? null : signs.split(",").map(Number), epsilon: Number(asked) };
-  const offer = readOffer({ status: 200, content, date: 0 }, undefined, own);
+  const offer = readOffer(content, undefined, own);
   return offer.why ? "" : masked([Number(reward)], offer)[0];
 }
 

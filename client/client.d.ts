@@ -6,8 +6,8 @@ export interface Store {
   put(entries: [key: string, value: unknown][]): Promise<unknown>;
   /** Write a value unless there is one, and delete the one at `instead`, both or neither; tell whether it was written. */
   add(key: string, value: unknown, instead?: string): Promise<boolean>;
-  /** Work while no other tab does. */
-  locked<T>(work: () => Promise<T>): Promise<T>;
+  /** Work while no other tab does; give up waiting at the signal. */
+  locked<T>(work: () => Promise<T>, signal?: AbortSignal): Promise<T>;
 }
 
 export interface DeviceOptions {
@@ -25,8 +25,12 @@ export interface DeviceOptions {
   group?: string | null;
   /** A report leaves between a minute and this number of seconds plus a minute after report_at; at least 60. */
   jitter?: number;
-  /** Seconds for the server to reply: 10. */
+  /** Seconds for a decision: 0.5, after which the fallback is shown. Reports have at least 10. */
   timeout?: number;
+  /** Whether decisions without a `visitor` have a random name of this browser, so that a reload shows the same arm: true. */
+  sticky?: boolean;
+  /** The path of report-worker.js on your site, which sends reports when the page is gone; none by default. */
+  worker?: string | null;
   /** Whether it sends on its own; otherwise call `sendDue()` now and then. */
   background?: boolean;
   store?: Store;
@@ -70,6 +74,8 @@ export interface Proof {
 export class Device {
   constructor(url: string | URL, experiment: string, options: DeviceOptions);
   decide<Payload = unknown>(question?: Question): Promise<Decision<Payload>>;
+  /** Take over an offer that your own server asked the service for: the service's reply. */
+  adopt<Payload = unknown>(offer: unknown): Promise<Decision<Payload>>;
   /** Send the reports that are due; return how many got a final reply. */
   sendDue(): Promise<number>;
   /** The rest of the cap. */
@@ -95,8 +101,9 @@ export function masked(bits: readonly number[], question: Answers & { epsilon: n
 export function questionOf(groups: number, own?: number, signs?: readonly number[] | null): Answers;
 /** The offer in a server's reply; `why` says why it cannot be used. */
 export function readOffer(
-  answer: { status: number; content: unknown; date: number },
+  content: unknown,
   among: readonly string[] | undefined,
   own: { most: number; groups: readonly string[] | null; group: string | null },
+  age?: number,
 ): Answers & { epsilon: number; arm: string; why: string };
 export function interval(hits: number, n: number, level: number): [number, number];

@@ -2,14 +2,16 @@
  * The device of one person in a browser: it asks which arm to show, masks the reward, and reports it later, at a random time.
  * This file is complete and imports nothing. docs/browser_client.md explains how to put it on a page.
  *
- *     decide()         checks the server's offer; pays for the report and promises it, or takes no part
+ *     decide()         asks for an offer and checks it; pays for the report and promises it, or takes no part
+ *     adopt(offer)     does the same with an offer that your own server has asked for
  *     report(reward)   masks the reward; stores the masked answer, not the reward; sends nothing
  *     report_at        without a reward, stores a masked 0 instead; from now on the answer is fixed
  *     a minute later   sends the answer at a random moment of a minute; without a reply, sends the same again, at most
  *                      20 times
  *
  * Participation is decided before the reward is known. Nothing is sent at a click or when a page closes (no sendBeacon, no
- * fetchLater), because the time would reveal the click. Reports that a page leaves behind are sent after the next visit begins.
+ * fetchLater), because the time would reveal the click. Reports that a page leaves behind are sent by report-worker.js at their
+ * time if your site has it, and else after the next visit begins.
  *
  * To trust the mask, read to the end of the class Device: random numbers, mask, limits on the server, what is sent and when.
  */
@@ -106,14 +108,20 @@ export function bitOf(reward, word = BigInt(`0x${hex(fillRandom(new Uint8Array(1
 // ---- The server's offer, which is not trusted. It may lower the epsilon and nothing else that matters for privacy: no
 // ---- threshold and no probability comes from outside.
 
-class Away extends Error {} // the server cannot be reached, or its reply cannot be used
+/** The server cannot be reached, or its reply cannot be used; `isBrief` if it may be back soon. */
+class Away extends Error {
+  constructor(why, isBrief = false) {
+    super(why);
+    this.isBrief = isBrief;
+  }
+}
 
 const DAY = 86_400;
 const WAKE = 60; // seconds between two wake-ups of a hidden page
 const FLOORS = { report: 60, window: 3600, jitter: WAKE }; // minimal seconds; no server can lower them
 const DEMONSTRATION = { report: 0, window: 1, jitter: 0 }; // used instead if the page's own code asks for it
 const MAX_LIFETIME = 30 * DAY; // seconds from a decision to the end of its token
-const ROUNDING = 5; // seconds: report_at and Date are rounded, and a slow reply has an early Date
+const ROUNDING = 5; // seconds: the server rounds its times
 const MAX_BYTES = 1 << 20; // of a reply
 const UNSEEN = /(?![\u200c\u200d])[\p{C}\p{Zl}\p{Zp}]/u; // invisible characters, except the joiners of some scripts
 const isLine = (text) => typeof text === "string" && text.trim() !== "" && !UNSEEN.test(text);
@@ -155,11 +163,10 @@ async function textOf(answer) {
 /** An object's own property: an arm may be called "constructor". */
 const ownOf = (object, name) => (Object.hasOwn(Object(object), name) ? object[name] : null);
 
-/** The offer in a reply. Only the arm may depend on the person's group: other differences would reveal it. */
-export function readOffer({ status, content, date }, among, { most, groups, group, floors = FLOORS }) {
-  if (status !== 200 || typeof content !== "object" || content === null) {
-    throw new Away(`the server replied with status ${status}`);
-  }
+/** The offer in a reply. Only the arm may depend on the person's group: other differences would reveal it. Its times are
+ * differences to the server's own time in it, which proxies leave alone; `age` is what has passed since. */
+export function readOffer(content, among, { most, groups, group, floors = FLOORS }, age = 0) {
+  if (typeof content !== "object" || content === null) throw new Away("the server's reply is not an object");
   const table = groups ? content.arms : [content.arm];
   if (!Array.isArray(table) || table.length !== (groups ?? table).length || !table.every(isLine)) {
     throw new Away(groups ? "the server's reply does not name one arm for each group" : "the server's reply has no arm");
@@ -169,8 +176,10 @@ export function readOffer({ status, content, date }, among, { most, groups, grou
   const payload = (groups ? ownOf(content.payloads, table[own]) : content.payload) ?? null;
   const asked = asEpsilon(content.epsilon);
   const signs = groups ? content.signs : null;
-  const at = secondsTo(content.report_at, date);
-  const end = secondsTo(content.expires, date);
+  const now = typeof content.now === "number" ? content.now : clock(); // an older server sends none
+  const at = secondsTo(content.report_at, now);
+  const end = secondsTo(content.expires, now);
+  const window = end - Math.max(at, floors.report);
   const areSigns = Array.isArray(signs) && signs.length === table.length && signs.every((sign) => [0, 1].includes(sign));
   const faults = {
     "the server requests no report": content.participate !== true,
@@ -184,10 +193,12 @@ export function readOffer({ status, content, date }, among, { most, groups, grou
     why: firstOf(faults),
     token: content.token,
     epsilon: Math.min(asked, most),
-    faultOfTimes: faultOfTimes(at, end, floors), // ignored for a promised report, which keeps its times
+    // ignored for a promised report, which keeps its times
+    faultOfTimes: faultOfTimes(at, end, floors) || (window > age ? "" : "the offer has expired"),
     reportIn: Math.max(at, floors.report), // seconds from now
-    expiresIn: end,
-    date,
+    expiresIn: end - age,
+    window,
+    now,
     ...questionOf(groups ? table.length : 0, own, signs),
   };
 }
@@ -195,6 +206,8 @@ export function readOffer({ status, content, date }, among, { most, groups, grou
 // ---- The device
 
 const BOOK = "book"; // payments and promises; the masked answer of each decision is stored under its name
+const visitKey = (visitor) => `visit ${visitor}`; // the latest offer to a visitor, as the server sent it
+const spentOf = (content) => ({ ...content, token: null, participate: false }); // what is kept of an offer without a report
 const silence = (name) => `${name} silent`; // the masked answer of silence, until a reward replaces it or its time comes
 const SENT = "sent"; // replaces an answer for good, so that none is drawn again
 const [WAITING, FIXED, LEAVING] = ["waiting for a reward", "its answer is fixed", "to be sent"]; // states of a row
@@ -203,6 +216,7 @@ const [FIRST, LAST] = [30, DAY]; // seconds between tries: doubled each time, up
 const MAX_TRIES = 20; // of a report
 const MAX_LATE_TRIES = 3; // after its expiry by this clock, which may be wrong
 const MAX_QUIET = 3600; // seconds: limit of Retry-After
+const REPORT_TIMEOUT = 10; // seconds, at least: nobody waits for the reply
 const LOOK = 60; // longest pause of the timer, in seconds
 const UNSTEADY = 5; // seconds by which a clock may drift between two looks
 const SUDDEN = 300; // seconds between two looks that may mean a corrected clock
@@ -213,6 +227,7 @@ const EARLIEST = 1_735_689_600; // the year 2025: a clock before that was never 
 const NEVER_SET = "the clock was never set";
 
 const clock = () => Date.now() / 1000;
+const sinceThen = (at) => Math.max(clock() - at, 0);
 const bytesOf = (text) => new TextEncoder().encode(text);
 const isHere = ({ hostname }) => ["127.0.0.1", "localhost", "[::1]"].includes(hostname);
 const within = (value, least, most) => typeof value === "number" && value >= least && value <= most;
@@ -251,6 +266,14 @@ function advanceRow(row, at, isNewVisit, others) {
   return row.due <= at;
 }
 
+/** The address of a service, without a slash at its end. */
+function addressOf(url) {
+  const address = new URL(url, globalThis.location?.href);
+  const extras = address.username + address.password + address.search + address.hash;
+  check(/^https?:$/.test(address.protocol) && !extras, "url: give an address such as https://bandits.example.org");
+  return [address.origin + address.pathname.replace(/\/+$/, ""), address];
+}
+
 /** A decision: an arm to show, and `report(reward)`. The first reward counts, until report_at. */
 function buildDecision({ arm, payload = null, why, epsilon }, keep = () => false) {
   const decision = { arm, payload, participates: !why, why, epsilon: why ? 0 : epsilon / MILLION };
@@ -259,29 +282,28 @@ function buildDecision({ arm, payload = null, why, epsilon }, keep = () => false
 
 /** A device on a page, for one experiment of one server. */
 export class Device {
-  #url; #experiment; #own; #terms; #headers; #jitter; #timeout; #store; #change;
+  #url; #experiment; #own; #terms; #headers; #jitter; #timeout; #store; #change; #sticky; #worker;
   #cost = 0; #quiet = 0; #isNew = true; #trouble = ""; #timer = null; #isClosed = false;
 
   /** `cap` limits the cost of all reports (`per` a time) and `maxEpsilon` that of each, whatever the server says. */
   constructor(url, experiment, { cap, maxEpsilon, per = null, groups = null, group = null, ...others }) {
-    const { key = null, timeout = 10, background = true, store = inBrowser(), change = false } = others;
-    const { demonstration = false, jitter = FLOORS.jitter } = others;
+    const { key = null, timeout = 0.5, background = true, store = null, change = false } = others;
+    const { demonstration = false, jitter = FLOORS.jitter, sticky = true, worker = null } = others;
     const floors = demonstration ? DEMONSTRATION : FLOORS;
-    const address = new URL(url, globalThis.location?.href);
-    const extras = address.username + address.password + address.search + address.hash;
+    const [plain, address] = addressOf(url);
     const [, many, unit] = /^([1-9][0-9]{0,8}) *(week|day|hour|minute|second)s?$/.exec(per) ?? [];
-    check(/^https?:$/.test(address.protocol) && !extras, "url: give an address such as https://bandits.example.org");
     check(isLine(experiment), "experiment: give its name");
     check(within(cap, 0, 1e9), "cap: give a number of at least 0");
     check(asEpsilon(maxEpsilon) > 0, "maxEpsilon: give a number from 0.000001 to 16");
     check(per === null || many, "per: give a time such as '30 days'");
     check(within(jitter, floors.jitter, DAY), `jitter: give seconds, from ${floors.jitter} to 86400`);
     check(!demonstration || isHere(address), "demonstration: use it only with a service at 127.0.0.1 or localhost");
+    check(!worker || !store, "worker: leave out store, because the worker reads the browser's");
     check(within(timeout, 1e-3, 3600), "timeout: give seconds, at most 3600");
     const isOneOf = Array.isArray(groups) && new Set(groups).size === groups.length && groups.includes(group);
     check(groups === null || isOneOf, "groups: give a list of different names; group: give the person's own from that list");
     fillRandom(new Uint8Array(1)); // throws without random numbers
-    this.#url = address.origin + address.pathname.replace(/\/+$/, "");
+    this.#url = plain;
     this.#own = { most: asEpsilon(maxEpsilon), groups, group, floors };
     this.#headers = { "Content-Type": "application/json", ...(key === null ? {} : { Authorization: `Bearer ${key}` }) };
     this.#terms = { cap: inMillionths(cap), per: per === null ? 0 : many * UNITS[unit] };
@@ -289,7 +311,9 @@ export class Device {
     this.#experiment = experiment;
     this.#jitter = jitter;
     this.#timeout = timeout;
-    this.#store = store;
+    this.#store = store ?? inBrowser();
+    this.#sticky = sticky;
+    this.#worker = worker && { path: worker, message: { url: plain, experiment, key, demonstration } };
     if (background) this.#run();
   }
 
@@ -298,31 +322,70 @@ export class Device {
     const areNames = Array.isArray(eligibleArms) && eligibleArms.length > 0 && eligibleArms.every(isLine);
     check(eligibleArms === undefined || areNames, "eligibleArms: give a list of names");
     check(visitor === undefined || (visitor && typeof visitor === "string"), "visitor: give a text");
-    let pseudonym;
-    let away = await this.#attempt(() => this.#takesNoPart());
-    if (visitor !== undefined) {
-      away = await this.#attempt(async () => {
-        pseudonym = await this.#pseudonym(visitor);
-        return away;
-      });
-    }
+    const signal = AbortSignal.timeout(1000 * this.#timeout); // for storage and server together
+    let visit = null;
     let isOpen = false; // a paid decision that can still get a reward: its token is needed again
-    if (away && pseudonym) await this.#attempt(async () => void (isOpen = await this.#isOpen(pseudonym)));
+    let away = await this.#attempt(() => this.#takesNoPart(signal), signal);
+    if (crypto.subtle && (visitor !== undefined || this.#sticky)) {
+      away = await this.#attempt(async () => {
+        visit = await this.#visit(visitor, signal);
+        isOpen = away !== "" && (await this.#isOpen(visit.own));
+        return away;
+      }, signal);
+    }
     const question = { ...(away && !isOpen && { participate: false }), eligible_arms: eligibleArms };
-    if (pseudonym !== undefined) question.visitor = pseudonym;
-    let offer;
+    if (visit) question.visitor = visit.pseudonym;
+    let [content, offer] = [null, null];
     try {
-      const answer = await this.#post(`/v1/experiments/${encodeURIComponent(this.#experiment)}/decisions`, question);
-      offer = readOffer(answer, eligibleArms, this.#own);
+      content = await this.#ask(question, signal);
+      offer = readOffer(content, eligibleArms, this.#own);
+      const kept = content.remembered === false && this.#keptOffer(visit, eligibleArms); // the server's store is away
+      if (kept) [content, offer] = [null, kept];
     } catch (error) {
       if (!(error instanceof Away)) throw error;
-      return buildDecision({ arm: fallback, why: error.message });
+      offer = error.isBrief && this.#keptOffer(visit, eligibleArms);
+      if (!offer) return buildDecision({ arm: fallback, why: error.message });
     }
+    const decision = await this.#accept(offer, away, visit?.own, signal);
+    if (visit && content) this.#attempt(() => this.#keep(visit, decision.participates ? content : spentOf(content), offer));
+    return decision;
+  }
+
+  /** Take over an offer that your own server asked for. The same offer is the same promise, and pays once. */
+  async adopt(content) {
+    const away = await this.#attempt(() => this.#takesNoPart());
+    let offer;
+    try {
+      offer = readOffer(content, undefined, this.#own, sinceThen(content?.now));
+    } catch (error) {
+      if (!(error instanceof Away)) throw error;
+      return buildDecision({ arm: null, why: error.message });
+    }
+    const isOther = "service" in content && !this.#isAt(content.service);
+    const fault = firstOf({
+      "the offer is not of this experiment": content.experiment !== this.#experiment,
+      "the offer is not of this service": isOther,
+      "the offer lacks its time, now: ask a newer service": typeof content.now !== "number",
+    });
+    return this.#accept({ ...offer, faultOfTimes: fault || offer.faultOfTimes }, away);
+  }
+
+  #isAt(url) {
+    try {
+      return addressOf(url)[0] === this.#url;
+    } catch {
+      return false;
+    }
+  }
+
+  /** Promise the report of an offer, if that is possible. */
+  async #accept(offer, away, visitor, signal) {
     this.#cost = offer.epsilon;
     if (offer.why || !crypto.subtle) return buildDecision({ ...offer, why: away || offer.why });
     const name = hex(new Uint8Array(await crypto.subtle.digest("SHA-256", bytesOf(offer.token)))).slice(0, 32);
-    const why = await this.#attempt(() => this.#promise(name, offer, pseudonym));
+    const why = await this.#attempt(() => this.#promise(name, offer, visitor, signal));
     if (why) return buildDecision({ ...offer, why });
+    if (this.#worker) this.#handOver(); // whatever happens on the page
     return buildDecision(offer, (bit) => this.#reward(name, masked([bit], offer)[0]));
   }
 
@@ -378,11 +441,18 @@ export class Device {
     this.#timer.unref?.(); // Node may end
   }
 
-  async #post(path, content, blanks = 0) {
+  /** The content of the server's reply to a question. */
+  async #ask(question, signal) {
+    const path = `/v1/experiments/${encodeURIComponent(this.#experiment)}/decisions`;
+    const { status, content } = await this.#post(path, question, signal);
+    if (status !== 200) throw new Away(`the server replied with status ${status}`, status === 429 || status >= 500);
+    return content;
+  }
+
+  async #post(path, content, signal, blanks = 0) {
     const quiet = this.#quiet - clock();
-    if (quiet > 0 && quiet <= MAX_QUIET) throw new Away("the server asked to wait before the next request");
+    if (quiet > 0 && quiet <= MAX_QUIET) throw new Away("the server asked to wait before the next request", true);
     const options = { redirect: "error", credentials: "omit", cache: "no-store", referrerPolicy: "no-referrer" };
-    const signal = AbortSignal.timeout(1000 * this.#timeout);
     const body = JSON.stringify(content) + " ".repeat(blanks);
     const question = { method: "POST", headers: this.#headers, body, signal, ...options };
     let answer;
@@ -392,15 +462,14 @@ export class Device {
       text = await textOf(answer);
     } catch (error) {
       if (error instanceof Away) throw error;
-      throw new Away(`the server is unreachable, or slower than ${this.#timeout} s: ${error?.name}`);
+      throw new Away(`the server is unreachable, or slower than the timeout: ${error?.name}`, true);
     }
     const wait = Number(answer.headers.get("retry-after"));
-    const date = Date.parse(answer.headers.get("date")) / 1000;
     if (wait > 0) this.#quiet = clock() + Math.min(wait, MAX_QUIET);
     try {
-      return { status: answer.status, content: JSON.parse(text), date: date || clock() }; // clocks may be hours apart
+      return { status: answer.status, content: JSON.parse(text) };
     } catch {
-      throw new Away("the server's reply is not JSON");
+      throw new Away("the server's reply is not JSON", answer.status >= 500); // a gateway's page, perhaps
     }
   }
 
@@ -425,21 +494,21 @@ export class Device {
   }
 
   /** The rest of the cap in whole millionths, by this clock. */
-  async #left() {
+  async #left(signal) {
     return this.#store.locked(async () => {
       const book = await this.#book(clock());
       this.#agree(book, clock());
       if (this.#change) await this.#store.put([[BOOK, book]]);
       return Math.max(Math.min(this.#terms.cap, book.cap) - spent(book, clock()), 0);
-    });
+    }, signal);
   }
 
   /** The reason to take no part that is known before the request; "" if there is none. */
-  async #takesNoPart() {
+  async #takesNoPart(signal) {
     if (clock() < EARLIEST) return NEVER_SET;
     if (this.#isClosed) return "this device is closed";
     if (!crypto.subtle) return "browsers keep crypto.subtle to https pages, and nothing is remembered without it";
-    const left = await this.#left();
+    const left = await this.#left(signal);
     if (left > 0 && left >= this.#cost) return "";
     return `${left / MILLION} is left of the cap of ${this.#terms.cap / MILLION}, less than a report costs`;
   }
@@ -451,8 +520,8 @@ export class Device {
   }
 
   /** Pay for a report and promise it; return the reason if that is not possible. A known token is the same promise. */
-  #promise(name, offer, visitor) {
-    const { token, epsilon, answers, reportIn, expiresIn, date } = offer;
+  #promise(name, offer, visitor, signal) {
+    const { token, epsilon, answers, reportIn, expiresIn, window, now } = offer;
     const at = clock();
     const [silent] = masked([0], offer); // sent without a reward; so the group need not be stored
     return this.#store.locked(async () => {
@@ -462,20 +531,20 @@ export class Device {
       if ((await this.#store.get(name)) !== undefined) return "this decision was already reported";
       if (at < EARLIEST) return NEVER_SET;
       if (offer.faultOfTimes) return offer.faultOfTimes;
-      if (date > at + 366 * DAY) return "the server's clock is more than a year ahead"; // such a payment would never become old
+      if (now > at + 366 * DAY) return "the server's clock is more than a year ahead"; // such a payment would never become old
       this.#agree(book, at);
-      const earlier = Math.min(at, date);
+      const earlier = Math.min(at, now);
       if (spent(book, earlier) + epsilon > Math.min(this.#terms.cap, book.cap)) return "a report would exceed the cap";
       book.total += epsilon;
-      book.payments = book.per ? [...counting(book, earlier), [dated(book, Math.max(at, date)), epsilon]] : [];
-      const step = Math.min(this.#jitter, (expiresIn - reportIn) / 4); // of at least an hour, except in demonstrations
+      book.payments = book.per ? [...counting(book, earlier), [dated(book, Math.max(at, now)), epsilon]] : [];
+      const step = Math.min(this.#jitter, window / 4); // of at least an hour, except in demonstrations
       const times = { due: at + reportIn, step, expires: at + expiresIn, tries: 0, late: 0 };
       const asked = { token, url: this.#url, visitor, epsilon, answers, isBit: !this.#own.groups };
       book.rows[name] = { ...asked, state: WAITING, ...times };
       await this.#store.put([[silence(name), silent], [BOOK, book]]);
       if (this.#timer !== null) queueMicrotask(() => this.#plan());
       return "";
-    });
+    }, signal);
   }
 
   /** Store a masked answer; tell whether it is the first, and in time. */
@@ -530,13 +599,14 @@ export class Device {
   }
 
   /** Send a report; tell whether the reply is final. */
-  async #send(name, { token, epsilon, answers, isBit }) {
+  async #send(name, { token, visitor, epsilon, answers, isBit }) {
     const answer = await this.#store.get(name); // stored when it was drawn: a retry sends the same
     if (typeof answer !== "number" || this.#isClosed) return false;
     const report = { token, [isBit ? "bit" : "answer"]: answer, epsilon: epsilon / MILLION };
     const blanks = String(answers - 1).length - String(answer).length; // all reports of a token have the same length
     try {
-      const { content } = await this.#post("/v1/reports", report, blanks);
+      const signal = AbortSignal.timeout(1000 * Math.max(this.#timeout, REPORT_TIMEOUT));
+      const { content } = await this.#post("/v1/reports", report, signal, blanks);
       if (!FINAL.includes(content?.code ?? content?.status)) return false; // a code where the report was refused
     } catch (error) {
       if (!(error instanceof Away)) throw error;
@@ -545,27 +615,69 @@ export class Device {
     await this.#store.locked(async () => {
       const book = await this.#book(clock());
       delete book.rows[name];
-      await this.#store.put([[name, SENT], [BOOK, book]]);
+      const visit = visitor && (await this.#store.get(visitKey(visitor)));
+      const spent = visit?.content?.token === token ? [[visitKey(visitor), { ...visit, content: spentOf(visit.content) }]] : [];
+      await this.#store.put([[name, SENT], [BOOK, book], ...spent]);
     });
     return true;
   }
 
-  /** A pseudonym of a visitor for this browser and service, which means nothing elsewhere. */
-  async #pseudonym(visitor) {
-    const secret = await this.#store.locked(async () => {
+  /**
+   * What is stored of a visitor, and the name to send. A visitor that the page names has a pseudonym for this browser and
+   * service, which means nothing elsewhere. The browser itself has a random name, and a new one once its offer has expired:
+   * so names connect no visits beyond those that a token connects.
+   */
+  #visit(visitor, signal) {
+    return this.#store.locked(async () => {
       const book = await this.#book(clock());
-      await this.#store.put([[BOOK, book]]);
-      return book.secret;
-    });
-    const key = await crypto.subtle.importKey("raw", secret, { name: "HMAC", hash: "SHA-256" }, false, ["sign"]);
-    const signed = await crypto.subtle.sign("HMAC", key, bytesOf(`${this.#url}\n${this.#experiment}\n${visitor}`));
-    return hex(new Uint8Array(signed)).slice(0, 32);
+      const key = await crypto.subtle.importKey("raw", book.secret, { name: "HMAC", hash: "SHA-256" }, false, ["sign"]);
+      const text = bytesOf(`${this.#url}\n${this.#experiment}\n${visitor ?? ""}`);
+      const own = hex(new Uint8Array(await crypto.subtle.sign("HMAC", key, text))).slice(0, 32);
+      const stored = await this.#store.get(visitKey(own));
+      const left = stored ? stored.until - clock() : 0;
+      if (left > 0 && left <= MAX_LIFETIME) return stored;
+      const pseudonym = visitor === undefined ? hex(fillRandom(new Uint8Array(16))) : own;
+      const visit = { own, pseudonym, content: null, at: clock(), until: clock() + DAY };
+      await this.#store.put([[BOOK, book], [visitKey(own), visit]]); // before it is sent: a lost reply is asked for again
+      return visit;
+    }, signal);
+  }
+
+  /** Keep an offer to a visitor, for when the server is away. It does not depend on the person's group. */
+  async #keep(visit, content, { expiresIn, faultOfTimes, why }) {
+    const life = why || faultOfTimes ? DAY : expiresIn;
+    await this.#store.put([[visitKey(visit.own), { ...visit, content, at: clock(), until: clock() + life }]]);
+    return "";
+  }
+
+  /** The offer that a visitor got before, if its arm may still be shown. */
+  #keptOffer(visit, eligibleArms) {
+    try {
+      return visit?.content ? readOffer(visit.content, eligibleArms, this.#own, sinceThen(visit.at)) : null;
+    } catch (error) {
+      if (!(error instanceof Away)) throw error;
+      return null;
+    }
+  }
+
+  /** Let the site's service worker send what is due in the next minutes, also when this page is gone. */
+  async #handOver() {
+    const { path, message } = this.#worker;
+    try {
+      const registration = await navigator.serviceWorker.register(path, { scope: path, type: "module" });
+      const worker = registration.active ?? registration.waiting ?? registration.installing;
+      if (worker.state === "activated") worker.postMessage(message);
+      else worker.addEventListener("statechange", () => worker.state === "activated" && worker.postMessage(message));
+    } catch (error) {
+      console.warn(`reports wait for the next visit, because ${path} cannot be used: ${error?.message}`);
+      this.#worker = null;
+    }
   }
 
   /** Use the store; return the reason of a failure, which is logged once until the store works again. */
-  async #attempt(work) {
+  async #attempt(work, signal = null) {
     try {
-      const why = await work();
+      const why = await (signal ? Promise.race([work(), endOf(signal)]) : work());
       this.#trouble = "";
       return why;
     } catch (error) {
@@ -612,6 +724,13 @@ const spent = (book, at) => (book.per ? counting(book, at).reduce((sum, [, cost]
 
 class Trouble extends Error {} // with the store
 
+/** A promise that fails when a signal comes. */
+const endOf = (signal) => new Promise((_, failed) => {
+  const fail = () => failed(new Trouble("storage is slower than the timeout"));
+  if (signal.aborted) fail();
+  else signal.addEventListener("abort", fail, { once: true });
+});
+
 /** The store of a browser for a site, whose pages share one cap. */
 export function inBrowser(name = "maskedbandits") {
   const opening = new Promise((done, failed) => {
@@ -651,10 +770,10 @@ export function inBrowser(name = "maskedbandits") {
         return false; // there is a value already
       }
     },
-    locked: async (work) => {
+    locked: async (work, signal = AbortSignal.timeout(10_000)) => {
       await opening.catch(fail);
-      return navigator.locks.request(name, { signal: AbortSignal.timeout(10_000) }, work).catch((error) => {
-        throw error?.name === "TimeoutError" ? new Trouble("another page has been writing for 10 s") : error;
+      return navigator.locks.request(name, { signal }, work).catch((error) => {
+        throw error?.name === "TimeoutError" ? new Trouble("another page writes, for longer than the timeout") : error;
       });
     },
   };

@@ -24,17 +24,8 @@ ORDER = (  # of the page
     *("createExperiment", "listExperiments", "showExperiment", "changeExperiment", "addArm", "changeArm", "retireArm"),
     *("deleteExperiment", "listChanges"),
     *("decide", "report", "reportTo", "showState", "followState", "followExperiments"),
-    *(
-        "health",
-        "readiness",
-        "metrics",
-        "description",
-        "describeError",
-        "client",
-        "start",
-        "dashboard",
-        "dashboardFile",
-    ),
+    *("health", "readiness", "metrics", "description", "describeError", "client", "clientRelease", "reportWorker"),
+    *("start", "dashboard", "dashboardFile"),
 )
 BY_ID = {operation.id: operation for operation in OPERATIONS}
 

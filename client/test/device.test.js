@@ -308,7 +308,7 @@ test("a caller's mistake is told, and never what was to be masked", async () => 
   const good = { cap: 1, maxEpsilon: 1, store: client.inMemory(), background: false };
   const wrong = [
     { cap: -1 }, { cap: "1" }, { cap: undefined }, { maxEpsilon: 0 }, { maxEpsilon: 17 }, { maxEpsilon: 1e-7 }, { per: "soon" },
-    { per: 30 }, { jitter: -1 }, { timeout: 0 }, { groups: ["a"], group: "b" }, { groups: "ab", group: "a" }, { groups: ["a", "a"], group: "a" },
+    { per: 30 }, { jitter: -1 }, { timeout: 0 }, { worker: "/w.js" }, { groups: ["a"], group: "b" }, { groups: "ab", group: "a" }, { groups: ["a", "a"], group: "a" },
   ];
   for (const change of wrong) {
     assert.throws(() => new client.Device("https://a.example", "x", { ...good, ...change }), TypeError, JSON.stringify(change));

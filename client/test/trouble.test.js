@@ -35,13 +35,15 @@ test("no crypto.subtle, as on a page without https: no part, whatever the server
   world.decision = { token: "x".repeat(64), participate: true };
   Object.defineProperty(crypto, "subtle", { value: undefined, configurable: true });
   try {
-    const decision = await opened(client).decide();
-    assert.deepEqual([decision.arm, decision.participates, await decision.report(1)], ["plain", false, false]);
-    assert.match(decision.why, /crypto.subtle/);
+    for (const options of [{}, { sticky: true }]) {
+      const decision = await opened(client, options).decide();
+      assert.deepEqual([decision.arm, decision.participates, await decision.report(1)], ["plain", false, false]);
+      assert.match(decision.why, /crypto.subtle/);
+    }
   } finally {
     delete crypto.subtle;
   }
-  assert.deepEqual(world.questions, [{ participate: false }]);
+  assert.deepEqual(world.questions, [{ participate: false }, { participate: false }]);
 });
 
 /** Storage whose work under the lock fails from some moment on. */

@@ -38,9 +38,8 @@ export class World {
     const content = JSON.parse(options.body);
     const [status, said, headers] = this.answers ?? this.#answered(url, content, options.body.length);
     if (status === 0) throw new TypeError("fetch failed");
-    const date = new Date(1000 * (this.at + this.ahead)).toUTCString();
     const text = typeof said === "string" ? said : JSON.stringify(said);
-    return new Response(text, { status, headers: { date, ...headers } });
+    return new Response(text, { status, headers: { date: "Thu, 01 Jan 1970 00:00:00 GMT", ...headers } });
   }
 
   #answered(url, content, size) {
@@ -58,12 +57,13 @@ export class World {
     this.questions.push(question);
     if (this.visitors.has(question.visitor)) {
       const without = question.participate === false ? { token: null, participate: false } : {};
-      return { ...this.visitors.get(question.visitor), ...without };
+      return { ...this.visitors.get(question.visitor), now: Math.floor(this.at + this.ahead), ...without };
     }
     const now = Math.floor(this.at + this.ahead);
     const token = `token-of-${String(this.#count++).padStart(8, "0")}`;
     const told = { token, arm: question.eligible_arms?.[0] ?? "plain", payload: { text: "Hello" }, epsilon: 1 };
-    Object.assign(told, { report_at: now + this.reportAfter, expires: now + this.expiresAfter, participate: true });
+    const times = { now, report_at: now + this.reportAfter, expires: now + this.expiresAfter };
+    Object.assign(told, { ...times, experiment: "headline", participate: true });
     if (question.participate === false) Object.assign(told, { token: null, participate: false });
     Object.assign(told, this.decision);
     this.ends.set(told.token, told.expires);
@@ -82,6 +82,6 @@ export class World {
 
 /** A device whose test says when it sends. */
 export function opened(client, options = {}, url = "https://bandits.example.org/") {
-  const told = { cap: 1000, maxEpsilon: 2, background: false, store: client.inMemory(), ...options };
+  const told = { cap: 1000, maxEpsilon: 2, background: false, sticky: false, store: client.inMemory(), ...options };
   return new client.Device(url, "headline", told);
 }

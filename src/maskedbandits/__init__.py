@@ -40,6 +40,7 @@ __all__ = [
     "privacy",
     "problems",
     "register_policy",
+    "request_offer",
     "simulate",
     "testing",
     "theory",
@@ -56,6 +57,7 @@ _MODULES = {
     "load_featured": "features",
     "make_featured": "features",
     "Device": "device",
+    "request_offer": "device",
     "Experiment": "experiments.experiment",
     "Results": "experiments.results",
     "load_results": "experiments.experiment",
@@ -86,6 +88,7 @@ if TYPE_CHECKING:
     from maskedbandits.corruption import Population as Population
     from maskedbandits.corruption import RandomizedResponse as RandomizedResponse
     from maskedbandits.device import Device as Device
+    from maskedbandits.device import request_offer as request_offer
     from maskedbandits.experiments.experiment import Experiment as Experiment
     from maskedbandits.experiments.experiment import load_results as load_results
     from maskedbandits.experiments.results import Results as Results

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler
+from pathlib import Path
 from typing import Any
 
 import pytest
 from running import Running
 
 PAGE = "<!doctype html><link rel=icon href=data:,><title>Shop</title><h1>Welcome</h1>"
+CLIENT = Path(__file__).parents[2] / "client"
 STEP_S = 8  # of a page's clock at once; the device's lock times out after 10
 EXPERIMENT = {"epsilon": 1, "report_after": 60, "policy": "klucb-cf", "arms": [{"name": "plain"}]}
 OPEN = """async ([address, name, options]) => {
@@ -24,7 +26,7 @@ OPEN = """async ([address, name, options]) => {
         return answer;
     };
     const { Device } = await import(address + "/client.js");
-    window.device = new Device(address, name, { cap: 3, maxEpsilon: 1, timeout: 3600, ...options });
+    window.device = new Device(address, name, { cap: 3, maxEpsilon: 1, timeout: 3600, sticky: false, ...options });
     await window.device.remaining().catch(() => 0);
 }"""
 DECIDE = """async () => {
@@ -111,9 +113,10 @@ class Shop(BaseHTTPRequestHandler):
     pages: dict[str, str] = {}  # noqa: RUF012 -- set by the test that has one
 
     def do_GET(self) -> None:
-        body = self.pages.get(self.path, PAGE).encode()
+        is_module = self.path in ("/client.js", "/report-worker.js")  # the site's own copies
+        body = (CLIENT / self.path[1:]).read_bytes() if is_module else self.pages.get(self.path, PAGE).encode()
         self.send_response(200)
-        self.send_header("Content-Type", "text/html; charset=utf-8")
+        self.send_header("Content-Type", f"text/{'javascript' if is_module else 'html'}; charset=utf-8")
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)

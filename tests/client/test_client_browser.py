@@ -188,14 +188,23 @@ def wait_until_compiled(site: Site) -> None:
         time.sleep(1.0)
 
 
-def test_documented_snippet_works(site: Site, service: Running) -> None:
-    text = (Path(__file__).parents[2] / "docs" / "browser_client.md").read_text(encoding="utf-8")
-    (lines,) = re.findall(r"^<!-- run -->\n```html\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
-    assert lines.count("\n") <= 10
+DOCUMENTED = re.findall(
+    r"^<!-- run -->\n```html\n(.*?)^```",
+    (Path(__file__).parents[2] / "docs" / "browser_client.md").read_text(encoding="utf-8"),
+    re.DOTALL | re.MULTILINE,
+)
+
+
+@pytest.mark.parametrize("place", range(2), ids=["self-hosted", "imported"])
+def test_documented_page_works(site: Site, service: Running, place: int) -> None:
+    assert len(DOCUMENTED) == 2
+    name = f"headlines-{place}"
     arms = [{"name": "question", "payload": {"title": "Why wait?"}}]
-    assert service.ask("POST", "/v1/experiments", {**EXPERIMENT, "name": "headlines", "arms": arms})[0] == 201
-    body = PAGE.partition("<h1>")[0] + lines.replace("https://bandits.example.org", service.address)
-    Shop.pages = {"/ten": body}
+    assert service.ask("POST", "/v1/experiments", {**EXPERIMENT, "name": name, "arms": arms})[0] == 201
+    lines = (
+        DOCUMENTED[place].replace("https://bandits.example.org", service.address).replace('"headlines"', f'"{name}"')
+    )
+    Shop.pages = {"/ten": PAGE.partition("<h1>")[0] + lines.replace("maxEpsilon: 1", "maxEpsilon: 1, timeout: 3600")}
     page = site.context.new_page()
     page.on("console", lambda message: site.complaints.append(message.text))
     page.on("pageerror", lambda error: site.complaints.append(str(error)))
@@ -208,7 +217,7 @@ def test_documented_snippet_works(site: Site, service: Running) -> None:
         page.wait_for_timeout(5)
         if site.reports:
             break
-    site.wait_until_reported(page, 1, "headlines")
+    site.wait_until_reported(page, 1, name)
     assert len(site.said) == 1
 
 
@@ -305,7 +314,8 @@ def test_writes_are_durable(site: Site) -> None:
 
 MANY = """async ([address, name, batch, rewards]) => {
     const { Device, inBrowser } = await import(address + "/client.js");
-    const terms = { cap: rewards.length, maxEpsilon: 1, timeout: 3600, store: inBrowser(`batch ${batch}`) };
+    const limits = { cap: rewards.length, maxEpsilon: 1, timeout: 3600 };
+    const terms = { ...limits, sticky: false, store: inBrowser(`batch ${batch}`) };
     window.offers = [];
     window.device = new Device(address, name, terms);
     for (const reward of rewards) {

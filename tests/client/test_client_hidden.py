@@ -49,7 +49,7 @@ PAGE = """<!doctype html><link rel=icon href=data:,><title>Tab</title><script ty
         };
         beat();
     }
-    const terms = (each) => ({ cap: 1, maxEpsilon: 1, store: inBrowser(`${tab} ${each}`) });
+    const terms = (each) => ({ cap: 1, maxEpsilon: 1, timeout: 60, store: inBrowser(`${tab} ${each}`) });
     const open = (each) => new Device(location.origin, `${tab}-${each}`, terms(each));
     window.devices = Array.from({ length: Number(many) }, (_, each) => open(each));
     for (const device of devices) {
@@ -80,7 +80,7 @@ class Service(BaseHTTPRequestHandler):
         else:
             token = f"{self.path.split('/')[3]}-of-no-service-at-all"
             self.due[token] = time.time() + 61 + 60 * random.random()  # in a minute, tabs are woken
-            times = {"report_at": self.due[token], "expires": self.due[token] + self.window}
+            times = {"now": time.time(), "report_at": self.due[token], "expires": self.due[token] + self.window}
             reply = {"arm": "plain", "token": token, "participate": True, "epsilon": 1, **times}
         self._answer(json.dumps(reply).encode(), "application/json")
 

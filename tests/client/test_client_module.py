@@ -63,7 +63,7 @@ def test_vectors_match_python() -> None:
     assert sum(map(len, client_vectors.vectors().values())) > 800
 
 
-@pytest.mark.parametrize("file", ["vectors", "device", "clock", "trouble", "timing", "traffic"])
+@pytest.mark.parametrize("file", ["vectors", "device", "visits", "clock", "trouble", "timing", "traffic"])
 def test_javascript_tests_pass(file: str) -> None:
     """Run client/test with Node's test runner: vectors, promises, mutants."""
     check_javascript(file, {"MASKEDBANDITS_VISITS": "40"} if file == "traffic" else None)
@@ -211,7 +211,8 @@ def pack(folder: Path) -> Path:
 def test_npm_package_can_be_used(tmp_path: Path) -> None:
     home = pack(tmp_path)
     names = {file.name for file in home.iterdir()}
-    assert names == {"LICENSE", "README.md", "cli.js", "client.d.ts", "client.js", "package.json", "vectors.json"}
+    modules = {"cli.js", "client.d.ts", "client.js", "report-worker.js"}
+    assert names == {"LICENSE", "README.md", "package.json", "vectors.json", *modules}
     assert json.loads((home / "package.json").read_text(encoding="utf-8"))["version"] == __version__
     assert (home / "LICENSE").read_bytes() == (CLIENT.parent / "LICENSE").read_bytes()
     (tmp_path / "uses.mjs").write_text(USES, encoding="utf-8")
@@ -292,7 +293,7 @@ def test_every_option_is_documented_once() -> None:
     page = (CLIENT.parent / "docs" / "browser_client.md").read_text(encoding="utf-8")
     table = page.partition("| option |")[2].partition("\n\n")[0]
     assert sorted(re.findall(r"^\| `(\w+)`", table, re.MULTILINE)) == sorted(names)
-    assert len(names) == 12
+    assert len(names) == 14
 
 
 def list_first(log: Sequence[dict[str, Any]], reward: float) -> list[float]:

@@ -21,7 +21,6 @@ expect = sync_api.expect
 
 ADDRESS = "http://127.0.0.1:1"  # where nobody listens: all that the page asks is answered here
 BEGAN = 1_767_225_600  # the made-up time at which a page is opened
-DATE = "Thu, 01 Jan 2026 00:00:00 GMT"
 UNTURNED = "crypto.getRandomValues = (array) => { new Uint8Array(array.buffer).fill(255); return array; };"
 
 
@@ -49,14 +48,14 @@ class MadeUp:
             update = json.dumps(crowd.Crowd(None).describe(-1.0))  # type: ignore[arg-type]
             route.fulfill(body=f"retry: {self.back_in}\ndata: {update}\n\n", content_type="text/event-stream")
         else:
-            route.fulfill(json=self._reply_to(path, route.request), headers={"date": DATE})
+            route.fulfill(json=self._reply_to(path, route.request))
 
     def _reply_to(self, path: str, request: Any) -> dict[str, Any]:
         if path == "/where":
             return {"service": f"{ADDRESS}/service"}
         if path.endswith("/decisions"):
             self.tokens.append(f"{len(self.tokens):06}" + 20 * "x")
-            times = {"report_at": BEGAN + self.due, "expires": BEGAN + 120}
+            times = {"now": BEGAN, "report_at": BEGAN + self.due, "expires": BEGAN + 120}
             return {"arm": "sun", "token": self.tokens[-1], "participate": True, "epsilon": 1.0, **times}
         self.reports.append(json.loads(request.post_data))
         return {"status": self.answers.pop(0) if self.answers else "accepted"}

@@ -9,7 +9,6 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
-from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
 
@@ -49,6 +48,7 @@ class Service:
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self.clock, self._lock = clock, threading.Lock()
         self.report_after, self.expires_after = 60.0, 86_400.0
+        self.date = "Thu, 01 Jan 1970 00:00:00 GMT"  # as a proxy may write it: no device looks at it
         self.decision: dict[str, Any] = {}  # changes what a decision answers
         self.fails: Callable[[int], str] = lambda count: ""  # "before" or "after" it is taken in, for the n-th report
         self.answers: tuple[int, Any] | None = None  # instead of anything else
@@ -65,12 +65,12 @@ class Service:
         now, visitor = self.clock(), question.get("visitor")
         if visitor in self.visitors:
             without = {"token": None, "participate": False} if question.get("participate") is False else {}
-            return 200, self.visitors[visitor] | without
+            return 200, self.visitors[visitor] | {"now": now} | without
         token = base64.urlsafe_b64encode(os.urandom(48)).decode()
         arm = question.get("eligible_arms", ["plain"])[0]
-        times = {"report_at": now + self.report_after, "expires": now + self.expires_after}
+        times = {"now": now, "report_at": now + self.report_after, "expires": now + self.expires_after}
         reply = {"token": token, "arm": arm, "payload": {"text": "Hello"}, "epsilon": 1.0, **times}
-        reply |= {"probability": 0.5, "participate": True, **self.decision}
+        reply |= {"probability": 0.5, "participate": True, "experiment": "headline", **self.decision}
         self.issued[token] = now
         if question.get("participate") is False and not self.decision:
             reply |= {"token": None, "participate": False}
@@ -112,7 +112,7 @@ def _handler(service: Service) -> type[BaseHTTPRequestHandler]:
                 return
             text = answer[1] if isinstance(answer[1], bytes) else json.dumps(answer[1]).encode()
             self.send_response_only(answer[0])
-            self.send_header("Date", formatdate(service.clock(), usegmt=True))
+            self.send_header("Date", service.date)
             self.send_header("Content-Length", str(len(text)))
             self.end_headers()
             self.wfile.write(text)
@@ -172,12 +172,12 @@ def raw(answer: Callable[[socket.socket, threading.Event], None]) -> Iterator[st
 def direct(service: Service) -> Iterator[str]:
     """Answer the requests of all devices by a call, much faster than over a network; yield the address."""
 
-    def exchange(self: HttpClient, path: str, body: bytes) -> tuple[int, str, bytes]:
+    def exchange(self: HttpClient, path: str, body: bytes) -> tuple[int, bytes]:
         content = json.loads(body)
         reply = service.decide(content) if path.endswith("/decisions") else service.report(content, len(body))
         if reply is None:
             raise ConnectionResetError
-        return reply[0], formatdate(service.clock(), usegmt=True), json.dumps(reply[1]).encode()
+        return reply[0], json.dumps(reply[1]).encode()
 
     with pytest.MonkeyPatch.context() as patch:
         replace_network(patch, exchange)

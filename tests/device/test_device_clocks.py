@@ -1,12 +1,18 @@
 """Wrong and corrected clocks, and raised caps: no promise is lost, and no cap exceeded."""
 
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import pytest
 from device_fakes import START, Clock, Service, opened, pass_time
+from hypothesis import given
+from hypothesis import strategies as st
 
 from helpers.boundaries import set_ledger_clock
+from maskedbandits.device.http import HttpReply
+from maskedbandits.device.protocol import OfferReader
 from maskedbandits.privacy.ledger import Ledger
 
 pytest_plugins = ["device_fixtures"]
@@ -153,3 +159,50 @@ def test_clock_set_back_before_promise_moves_nothing(url: str, service: Service,
         clock.at += 3600  # nobody looked for an hour
         pass_time(device, clock, 100)
     assert len(service.taken) == 2
+
+
+@pytest.mark.parametrize("date", ["Thu, 01 Jan 1970 00:00:00 GMT", "Fri, 31 Dec 2100 00:00:00 GMT", "soon"])
+def test_proxy_that_rewrites_date_changes_nothing(date: str, url: str, service: Service, clock: Clock) -> None:
+    service.date = date
+    service.clock = lambda: clock.at + 7200  # hours from the device's clock, which only `now` shows
+    with opened(url) as device:
+        assert device.decide().participate
+        pass_time(device, clock, 59)
+        assert not service.arrivals
+        pass_time(device, clock, 60)
+    assert len(service.taken) == 1
+
+
+@given(
+    now=st.none() | st.floats(allow_nan=False) | st.integers(-(10**400), 10**400) | st.text() | st.booleans(),
+    report_at=st.floats(START - 9999, START + 9999),
+    expires=st.floats(START, START + 40 * DAY),
+    is_handed=st.booleans(),
+)
+def test_false_time_of_server_hurries_no_report(now: Any, report_at: float, expires: float, is_handed: bool) -> None:
+    reader = OfferReader("headline", Fraction(1))
+    times = {"now": now, "report_at": report_at, "expires": expires, "token": "t" * 20, "participate": True}
+    content = {"arm": "plain", "epsilon": 1, "experiment": "headline", **times}
+    if is_handed:
+        offer = reader.read_handed(content, "http://127.0.0.1:9", START)
+    else:
+        offer = reader.read_reply(HttpReply(200, content), None, START)
+    if not offer.why:
+        assert offer.report_in >= 60
+        assert offer.report_in < offer.expires_in <= 30 * DAY + 5
+
+
+@pytest.mark.parametrize("ahead", [-400 * DAY, -31 * DAY, 31 * DAY, 365 * DAY])
+def test_false_time_of_server_renews_no_cap(ahead: float, url: str, service: Service, clock: Clock) -> None:
+    with opened(url, cap=1, per="30 days") as device:
+        assert device.decide().participate
+        service.clock = lambda: clock.at + ahead
+        assert not device.decide().participate
+
+
+def test_older_service_without_time_is_understood(url: str, service: Service, clock: Clock) -> None:
+    service.decision = {"now": None}
+    with opened(url) as device:
+        assert device.decide().participate
+        pass_time(device, clock, 120)
+    assert len(service.taken) == 1

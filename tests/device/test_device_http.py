@@ -72,7 +72,7 @@ def test_server_without_tls_is_unavailable(answer: Callable[[socket.socket, thre
     assert (decision.arm, decision.participate) == ("default", False)
 
 
-def test_plain_reply_without_date_is_accepted() -> None:
+def test_plain_reply_without_time_is_accepted() -> None:
     with raw(plain) as address, opened(address) as device:
         assert device.decide().arm == "plain"
 

@@ -196,7 +196,7 @@ def sends_only_clicks(patch: pytest.MonkeyPatch) -> None:
 
     def post(self: HttpClient, path: str, content: dict[str, Any], length: int = 0) -> HttpReply:
         if "bit" in content and not rewards.get(content["token"]):
-            return HttpReply(200, {"status": "accepted"}, None)
+            return HttpReply(200, {"status": "accepted"})
         return real(self, path, content, length)
 
     patch.setattr(HttpClient, "post", post)

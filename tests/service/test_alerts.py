@@ -48,6 +48,12 @@ def test_signs_of_fake_reports_raise_alerts() -> None:
     assert kinds("running", WELL, 0, [point(0.0)], 60, ["unmasked", "surge"]) == ["unmasked", "surge"]
 
 
+def test_different_shares_of_missing_reports_raise_alert() -> None:
+    for status in ("running", "paused"):
+        (found,) = find_alerts(status, WELL, 1000, [point(0.0)], 60, bias="Estimates may be biased: ...")
+        assert found == {"kind": "bias", "text": "Estimates may be biased: ..."}
+
+
 def test_stuck_policy_raises_alert() -> None:
     rows = [arm("a", 0.1, 0.3, 0.995), arm("b", 0.4, 0.6, 0.005)]
     assert find_stuck(rows, MIN_LATEST) == ("a", "b")
@@ -80,6 +86,7 @@ def test_page_has_a_word_for_each_alert() -> None:
         "surge",
         "held_back",
         "silent",
+        "bias",
         "stuck",
         "aside",
     }

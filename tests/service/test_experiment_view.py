@@ -65,7 +65,7 @@ def test_expired_decisions_are_missing(tmp_path: Path) -> None:
 
     async def use() -> None:
         async with open_registry(storage_in(tmp_path), Clock(lambda: now[0], lambda: 0.0)) as registry:
-            live = await registry.create(config(expires_after=3660))
+            live = await registry.create(config(report_after=60, expires_after=3660))
             issued = live.decide(7)
             arms = [each.arm for each in issued]
             assert await registry.log_writer.append([report_of(live, each, 1) for each in issued[:3]]) == [2, 3, 4]

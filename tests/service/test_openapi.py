@@ -130,7 +130,7 @@ def test_real_service_matches_description(tmp_path: Path) -> None:
 
 def ask_everything(operation: Any, mode: GenerationMode, key: str | None, examples: int = EXAMPLES) -> None:
     """Send valid or invalid requests of one operation, to an existing experiment and to others."""
-    here = {"name": "headline", "arm": "long", "file": "plots.js", "code": "late"}
+    here = {"name": "headline", "arm": "long", "file": "plots.js", "code": "late", "digest": "0" * 32}
 
     @settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck), database=None)
     @given(case=operation.as_strategy(generation_mode=mode), is_here=st.booleans())

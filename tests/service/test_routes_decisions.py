@@ -28,7 +28,7 @@ def test_reply_matches_its_token(served: Served, store: Store) -> None:
     assert reply.status == 200
     answer = reply.json
     msgspec.json.decode(reply.body, type=DecisionAnswer)
-    assert list(answer) == list(DecisionAnswer.__struct_fields__)
+    assert [*answer, "remembered"] == list(DecisionAnswer.__struct_fields__)
     token = token_of(store, answer)
     assert answer["arm"] == ["short", "long"][token.arm]
     assert answer["payload"] == [None, {"size": 2}][token.arm]
@@ -93,7 +93,8 @@ def test_any_characters_in_names_and_payloads(served: Served) -> None:
 
 def test_reply_does_not_reveal_number_of_reports(served: Served) -> None:
     """A holder of a page's key could watch each report arrive by the number of the last event."""
-    known = {"token", "arm", "payload", "epsilon", "report_at", "expires", "probability", "participate"}
+    times = {"now", "report_at", "expires"}
+    known = {"token", "arm", "payload", "epsilon", "probability", "participate", "experiment", *times}
     for participate in (True, False):
         assert set(served.post(DECISIONS, {"participate": participate}).json) == known
 
@@ -105,7 +106,7 @@ def test_visitor_keeps_arm_and_token(served: Served) -> None:
     first = served.post(DECISIONS, {"visitor": "somebody"}).json
     for _ in range(10):
         again = served.post(DECISIONS, {"visitor": "somebody"}).json
-        assert again == first
+        assert {**again, "now": 0} == {**first, "now": 0}
     assert sum(served.get(STATE).json["pending"]) == 1  # decisions that no device received are cancelled
     others = {served.post(DECISIONS, {"visitor": f"visitor {place}"}).json["token"] for place in range(10)}
     assert len(others | {first["token"]}) == 11

@@ -35,7 +35,7 @@ def read(**changes: Any) -> ExperimentConfig:
 
 def test_missing_fields_have_defaults() -> None:
     config = read()
-    assert (config.policy, config.parameters, config.report_after, config.expires_after) == ("auto", {}, 60, 86_400)
+    assert (config.policy, config.parameters, config.report_after, config.expires_after) == ("auto", {}, 120, 86_400)
     assert (config.floor, config.holdout, config.default_arm) == (0.0, 0.0, None)
     assert config.arms[0].payload is None
 

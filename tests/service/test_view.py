@@ -25,6 +25,7 @@ from maskedbandits.service.dashboard.view import (
 def view(arms: int, **others: Any) -> dict[str, Any]:
     numbers = {name: [0] * arms for name in ("issued", "reported", "pending", "missing")}
     sample = {"arms": [f"arm {place}" for place in range(arms)], "estimates": [0.5] * arms, "alarms": 0, "refused": {}}
+    sample["missing_reports"] = {"warning": None}
     return {
         **sample,
         "held_back": 0,

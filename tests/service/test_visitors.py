@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,6 +11,8 @@ from registries import build_registry
 from web import SMALL, Served
 
 from maskedbandits.service.clock import Clock
+from maskedbandits.service.registry import ExperimentRegistry
+from maskedbandits.service.storage import StoreUnavailable
 
 pytest_plugins = ["service_fixtures"]
 
@@ -68,6 +71,25 @@ def test_nonparticipating_visitor_changes_after_a_day(aged: Aged) -> None:
     assert aged.visit(participate=False)["participate"] is False
     aged.now += DAY
     assert aged.visit()["participate"] is True
+
+
+@pytest.mark.parametrize("trouble", ["slow", "away"])
+def test_visitor_gets_decision_while_store_is_away(trouble: str, aged: Aged, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = aged.visit()
+    assert "remembered" not in first
+
+    async def visit(*_: object) -> bytes:
+        if trouble == "slow":
+            await asyncio.sleep(3600)
+        raise StoreUnavailable("gone")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ExperimentRegistry, "visit", visit)
+        again = aged.visit()
+    assert (again["remembered"], again["participate"]) == (False, True)
+    assert again["token"] != first["token"]
+    assert aged.report(again["token"]) == "accepted"
+    assert aged.visit()["token"] == first["token"]
 
 
 def test_report_is_due_before_token_expires(aged: Aged) -> None:

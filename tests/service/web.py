@@ -22,6 +22,7 @@ from maskedbandits.service.tokens import Token
 SMALL = {
     "name": "headline",
     "epsilon": 1,
+    "report_after": 60,
     "arms": [{"name": "short"}, {"name": "long", "payload": {"size": 2}}],
     "policy": "klucb-cf",  # which other tests need compiled, too
 }

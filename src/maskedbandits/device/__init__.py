@@ -5,6 +5,7 @@ It requires the standard library alone and uses relative imports: the same files
 """
 
 from .device import Decision, Device
+from .offers import request_offer
 from .protocol import Timing
 
-__all__ = ["Decision", "Device", "Timing"]
+__all__ = ["Decision", "Device", "Timing", "request_offer"]

@@ -10,13 +10,12 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from fractions import Fraction
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
-from urllib.parse import quote
 
 from ..errors import WrongValueError, check_line, check_number
 from ..privacy import Ledger, LedgerError, round_value
@@ -24,13 +23,15 @@ from ..privacy.exact import Number
 from ..privacy.ledger import TermsMismatch
 from ..privacy.ledger.period import EARLIEST_TIME_S, PeriodLike
 from .http import HttpClient, ServerUnavailable, encode_body
+from .offers import check_arm_names, decisions_path
 from .outbox import Outbox
-from .protocol import Offer, Timing, check_max_epsilon, check_timing, find_membership, parse_offer
+from .protocol import Offer, OfferReader, Timing, check_max_epsilon, check_timing, find_membership
 from .reporter import CLAIM_LEAD_S, Attempt, AttemptResult, Reporter, Send, Sender
 
 LOG = logging.getLogger(__package__)
 FINAL_STATUSES = ("accepted", "duplicate", "late", "forged", "foreign", "invalid")  # after these no attempt is repeated
 CLOCK_NEVER_SET = "the clock was never set"
+REPORT_TIMEOUT_S = 10.0
 MAX_PAUSE_S = 60.0  # between checks of the clock and the files
 
 
@@ -131,7 +132,7 @@ class Device:
         per: PeriodLike = None,
         key: str | None = None,
         jitter: float = 900.0,
-        timeout: float = 10.0,
+        timeout: float = 2.0,
         background: bool = True,
         groups: Sequence[str] | None = None,
         group: str | None = None,
@@ -159,7 +160,7 @@ class Device:
         jitter
             The seconds over which the time of sending is spread, at most a quarter of the server's window.
         timeout
-            Seconds for one request.
+            Seconds for a decision, after which the fallback is shown. Reports may take at least ten.
         background
             Send reports from a thread. Otherwise call ``send_due`` now and then.
         groups, group
@@ -175,12 +176,13 @@ class Device:
 
         """
         self._client = HttpClient(url, key, check_number("timeout", timeout, 0, above=True, most=3600))
+        self._report_timeout = max(timeout, REPORT_TIMEOUT_S)
+        self._report_client = self._client.with_timeout(self._report_timeout)  # nobody waits for it
         self._experiment = check_line("experiment", experiment)
         self._timing = check_timing(timing)
         self._jitter = check_number("jitter", jitter, self._timing.min_jitter, most=86_400)
-        self._timeout = timeout
-        self._max_epsilon = check_max_epsilon(max_epsilon)
         self._group = find_membership(self._experiment, groups, group)
+        self._reader = OfferReader(self._experiment, check_max_epsilon(max_epsilon), self._group, self._timing)
         self._stop, self._wake = threading.Event(), threading.Event()
         self._sender = Sender(self._post, self._wake.set)
         self._problem = ""
@@ -232,7 +234,7 @@ class Device:
         if pseudonym:
             request["visitor"] = pseudonym
         if eligible_arms is not None:
-            request["eligible_arms"] = _check_arm_names(eligible_arms)
+            request["eligible_arms"] = check_arm_names(eligible_arms)
         refusal = self._refusal_reason()
         if refusal and not self._has_open_promise(pseudonym):
             request["participate"] = False  # so that the server expects no report
@@ -240,10 +242,40 @@ class Device:
             offer = self._request_offer(request)
         except ServerUnavailable as error:
             return Decision(self, Offer(fallback or "", None, why=str(error)))
-        self._last_epsilon = offer.epsilon
-        is_promised = not offer.why or self._is_known(offer.token)
-        why = self._promise_report(offer, pseudonym) if is_promised else refusal or offer.why
-        return Decision(self, offer._replace(why=why))
+        return self._accept_offer(offer, pseudonym, refusal)
+
+    def adopt(self, offer: Mapping[str, Any]) -> Decision:
+        """Take over an offer that another program, such as a backend, requested with ``request_offer``.
+
+        The device checks, masks, pays and reports as after ``decide``. The same offer is the same promise: adopting it
+        again, as after a restart, costs nothing, and has one report.
+
+        Parameters
+        ----------
+        offer
+            The reply of the service.
+
+        Returns
+        -------
+        Decision
+            The offer's arm. It does not participate if the offer is of another service or experiment, has expired or
+            was reported, or costs more than is left of the cap.
+
+        Examples
+        --------
+        >>> device = Device("http://127.0.0.1:9", "headlines", cap=5, max_epsilon=1, background=False)
+        >>> decision = device.adopt({"arm": "plain", "participate": False})
+        >>> decision.arm, decision.participate
+        ('plain', False)
+        >>> device.close()
+
+        """
+        refusal = self._refusal_reason()
+        try:
+            parsed = self._reader.read_handed(offer, self._client.url, time.time())
+        except ServerUnavailable as error:
+            return Decision(self, Offer("", None, why=str(error)))
+        return self._accept_offer(parsed, "", refusal)
 
     def send_due(self, now: float | None = None) -> int:
         """Send all reports that are due.
@@ -320,7 +352,7 @@ class Device:
             return None
         if self._refusal:
             self._log_problem(self._refusal)
-        return Reporter(self.ledger, self._outbox, self._log_problem, self._group, self._timing, self._timeout)
+        return Reporter(self.ledger, self._outbox, self._log_problem, self._group, self._timing, self._report_timeout)
 
     def _process_due(self, at: float, send: Send, lead: float = 0.0) -> int | None:
         """Do everything that is due; return the number of final replies, None if the files cannot be used."""
@@ -362,10 +394,15 @@ class Device:
         return MAX_PAUSE_S if next_due is None else min(max(next_due - time.time(), 0.0), MAX_PAUSE_S)
 
     def _request_offer(self, request: dict[str, Any]) -> Offer:
-        path = f"/v1/experiments/{quote(self._experiment, safe='')}/decisions"
-        reply = self._client.post(path, request)
-        eligible = request.get("eligible_arms")
-        return parse_offer(reply, eligible, self._max_epsilon, time.time(), self._group, self._timing)
+        reply = self._client.post(decisions_path(self._experiment), request)
+        return self._reader.read_reply(reply, request.get("eligible_arms"), time.time())
+
+    def _accept_offer(self, offer: Offer, pseudonym: str, refusal: str) -> Decision:
+        """Promise the report of an offer if it can be, or was, promised."""
+        self._last_epsilon = offer.epsilon
+        is_promised = not offer.why or self._is_known(offer.token)
+        why = self._promise_report(offer, pseudonym) if is_promised else refusal or offer.why
+        return Decision(self, offer._replace(why=why))
 
     def _refusal_reason(self) -> str:
         """Return why no report can be promised, as far as that is known before the request."""
@@ -434,7 +471,7 @@ class Device:
         message = {"token": token, "answer" if answers else "bit": bit, "epsilon": float(epsilon)}
         longest = len(encode_body({**message, "answer": answers - 1})) if answers else 0
         try:
-            reply = self._client.post("/v1/reports", message, longest)
+            reply = self._report_client.post("/v1/reports", message, longest)
         except ServerUnavailable:
             return False  # it is retried later
         if not isinstance(reply.content, dict):
@@ -454,14 +491,6 @@ class Device:
         if not self._problem:
             LOG.warning("this device does not participate: %s", error)
         self._problem = str(error)
-
-
-def _check_arm_names(arms: Sequence[str]) -> list[str]:
-    """Return names of arms as a list."""
-    names = [] if isinstance(arms, str) else list(arms)
-    if not names or not all(isinstance(name, str) for name in names):
-        raise WrongValueError("eligible_arms", arms, "a list of arm names")
-    return names
 
 
 def open_files(cap: Number, per: PeriodLike, path: str | os.PathLike[str] | None) -> tuple[Ledger, Outbox, str]:

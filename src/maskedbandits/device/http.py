@@ -4,6 +4,7 @@ Each request opens a connection to the host that the application named and to no
 request contains no cookies, no user agent and nothing of a proxy.
 """
 
+import copy
 import http.client
 import json
 import socket
@@ -11,7 +12,6 @@ import ssl
 import threading
 import time
 from collections.abc import Mapping
-from email.utils import mktime_tz, parsedate_tz
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -25,18 +25,17 @@ class ServerUnavailable(Exception):  # noqa: N818 - reads as an error already
 
 
 class HttpReply(NamedTuple):
-    """Status and content of a reply, and the server's time if it was sent."""
+    """Status and content of a reply."""
 
     status: int
     content: Any
-    date: float | None
 
 
 class HttpClient:
     """Send requests to one server."""
 
     def __init__(self, url: str, key: str | None, timeout: float) -> None:
-        self.url, self._host, self._port, self._path, secure = _parse_url(url)
+        self.url, self._host, self._port, self._path, secure = parse_url(url)
         self._secure = ssl.create_default_context() if secure else None
         self._timeout = timeout
         self._headers = {"Content-Type": "application/json", "Accept": "application/json"}
@@ -45,12 +44,18 @@ class HttpClient:
                 raise UserError("invalid key: give the text that `maskedbandits key create` printed")
             self._headers["Authorization"] = f"Bearer {key}"
 
+    def with_timeout(self, timeout: float) -> "HttpClient":
+        """Return a client of the same server with another timeout."""
+        other = copy.copy(self)
+        other._timeout = timeout
+        return other
+
     def post(self, path: str, content: Mapping[str, Any], length: int = 0) -> HttpReply:
         """Post JSON, padded with blanks to ``length``. Raise ``ServerUnavailable`` unless JSON arrives in time."""
         body = encode_body(content).ljust(length)
         try:
-            status, date, text = self._exchange(self._path + path, body)
-            return HttpReply(status, _parse_json(text), _parse_date(date))
+            status, text = self._exchange(self._path + path, body)
+            return HttpReply(status, _parse_json(text))
         except (OSError, http.client.HTTPException) as error:  # a time-out and a wrong certificate are OSErrors
             raise ServerUnavailable(
                 f"the server is unreachable, or slower than {self._timeout:g} s: {type(error).__name__}"
@@ -58,8 +63,8 @@ class HttpClient:
         except (ValueError, RecursionError) as error:
             raise ServerUnavailable("the server's reply is not JSON") from error
 
-    def _exchange(self, path: str, body: bytes) -> tuple[int, str | None, bytes]:
-        """Send a body; return status, date and body of the reply."""
+    def _exchange(self, path: str, body: bytes) -> tuple[int, bytes]:
+        """Send a body; return status and body of the reply."""
         end = time.monotonic() + self._timeout
         with socket.create_connection((self._host, self._port), self._timeout) as plain:
             connected_socket = plain
@@ -78,7 +83,7 @@ class HttpClient:
                     connected_socket.do_handshake()
                 connection.request("POST", path, body, self._headers)
                 response = connection.getresponse()
-                return response.status, response.getheader("Date"), response.read(MAX_REPLY_BYTES)
+                return response.status, response.read(MAX_REPLY_BYTES)
             finally:
                 deadline.cancel()
                 connection.close()
@@ -106,16 +111,7 @@ def _reject_constant(constant: str) -> None:
     raise ValueError(constant)
 
 
-def _parse_date(date: str | None) -> float | None:
-    """Return the time in the Date header."""
-    fields = parsedate_tz(date) if date is not None and date.endswith("GMT") else None
-    try:
-        return None if fields is None else float(mktime_tz(fields))
-    except (ValueError, OverflowError):
-        return None
-
-
-def _parse_url(url: str) -> tuple[str, str, int, str, bool]:
+def parse_url(url: Any) -> tuple[str, str, int, str, bool]:
     """Return the normalised address, host, port, path prefix, and whether it is encrypted."""
     expected = "an address such as https://bandits.example.org"
     try:

@@ -5,7 +5,12 @@ ever lowers it: the report is masked with the smaller of the server's epsilon an
 to millionths, which both sides can write exactly. The device computes thresholds and probabilities from that epsilon
 and takes none from anywhere else.
 
-Times are differences to the server's own clock if the reply has a date, because the device's clock may be hours off.
+Times are differences to ``now``, the server's own time in its reply, because the device's clock may be hours off. A
+server could as well shift ``report_at`` and ``expires``, so ``now`` gives it no power: the limits of ``Timing`` apply
+to the differences. The ``Date`` header is ignored, because proxies replace it.
+
+An offer that a backend requested reaches the device later than it was made. So it is older by the time since its
+``now``, as far as the device's clock shows. Its report never leaves earlier for that.
 
 A person's group never leaves the device. Whether the device participates must not depend on the group, so every check
 covers the arms of all groups, never those of one group alone.
@@ -23,7 +28,7 @@ from typing import Any, NamedTuple
 
 from ..errors import UserError, WrongValueError, check_int, check_line, check_number
 from ..privacy import GroupQuery, LedgerError, as_epsilon
-from .http import HttpReply, ServerUnavailable
+from .http import HttpReply, ServerUnavailable, parse_url
 
 DAY_S = 86_400.0
 ROUNDING_S = 5.0  # tolerance of the limits: clocks have whole seconds, and replies take time
@@ -233,7 +238,7 @@ class Offer(NamedTuple):
     epsilon: Fraction = Fraction(0)  # of a report, also if none is made
     report_in: float = 0.0  # seconds from now
     expires_in: float = 0.0
-    date: float | None = None  # the server's time, if it sent one
+    now: float | None = None  # the server's time, if it sent one
     payloads: dict[str, Any] | None = None  # with groups: those of all arms
     query: str = ""  # with groups: the encoded query
 
@@ -251,29 +256,57 @@ def round_to_millionths(epsilon: Fraction) -> Fraction:
     return Fraction(math.floor(epsilon * MILLION), MILLION)
 
 
-def parse_offer(
-    reply: HttpReply,
-    eligible: Sequence[str] | None,
-    max_epsilon: Fraction,
-    at: float,
-    group: GroupMembership | None = None,
-    timing: Timing | None = None,
-) -> Offer:
-    """Return the offer in a reply. Raise ``ServerUnavailable`` if it has no arm that may be shown."""
-    content = reply.content
-    if reply.status != 200 or not isinstance(content, dict):
-        raise ServerUnavailable(f"the server replied with status {reply.status}")
-    requested = _parse_epsilon(content.get("epsilon"))
-    epsilon = Fraction(0) if requested is None else min(requested, max_epsilon)
-    offer = (
-        _parse_arm(content, eligible)._replace(epsilon=epsilon)
-        if group is None
-        else _parse_group_arm(content, eligible, epsilon, group)
-    )
-    if content.get("participate") is not True:
-        return offer._replace(why="the server requests no report")
-    server_time = at if reply.date is None else reply.date
-    return _add_token(offer._replace(date=reply.date), content, server_time, timing or Timing())
+class OfferReader(NamedTuple):
+    """Reads the offers of one experiment as its device does."""
+
+    experiment: str
+    max_epsilon: Fraction
+    group: GroupMembership | None = None
+    timing: Timing = Timing()
+
+    def read_reply(self, reply: HttpReply, eligible: Sequence[str] | None, at: float) -> Offer:
+        """Return the offer in a reply. Raise ``ServerUnavailable`` if it has no arm that may be shown."""
+        if reply.status != 200 or not isinstance(reply.content, dict):
+            raise ServerUnavailable(f"the server replied with status {reply.status}")
+        return self._read(reply.content, eligible, at)
+
+    def read_handed(self, content: object, url: str, at: float) -> Offer:
+        """Return an offer that another program requested. Raise ``ServerUnavailable`` if it has no arm."""
+        if not isinstance(content, dict):
+            raise ServerUnavailable("the offer is not an object with the fields of a decision")
+        offer = self._read(content, None, at)
+        if offer.why:
+            return offer
+        if content.get("experiment") != self.experiment:
+            return offer._replace(why="the offer is not of this experiment")
+        if "service" in content and not _is_address(content["service"], url):
+            return offer._replace(why="the offer is not of this service")
+        if offer.now is None:
+            return offer._replace(why="the offer lacks its time, now: request it from a newer service")
+        left = offer.expires_in - max(at - offer.now, 0.0)
+        return offer._replace(expires_in=left, why="" if left > offer.report_in else "the offer has expired")
+
+    def _read(self, content: dict[str, Any], eligible: Sequence[str] | None, at: float) -> Offer:
+        requested = _parse_epsilon(content.get("epsilon"))
+        epsilon = Fraction(0) if requested is None else min(requested, self.max_epsilon)
+        offer = (
+            _parse_arm(content, eligible)._replace(epsilon=epsilon)
+            if self.group is None
+            else _parse_group_arm(content, eligible, epsilon, self.group)
+        )
+        if content.get("participate") is not True:
+            return offer._replace(why="the server requests no report")
+        now = _parse_seconds(content.get("now"))
+        known = math.isfinite(now)  # an older service sends none
+        return _add_token(offer._replace(now=now if known else None), content, now if known else at, self.timing)
+
+
+def _is_address(value: object, url: str) -> bool:
+    """Tell whether a value is the address of a service."""
+    try:
+        return parse_url(value)[0] == url
+    except UserError:
+        return False
 
 
 def _parse_arm(content: dict[str, Any], eligible: Sequence[str] | None) -> Offer:

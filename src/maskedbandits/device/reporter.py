@@ -112,10 +112,10 @@ class Reporter:
     def promise(self, offer: Offer, url: str, jitter: float, at: float, visitor: str = "") -> str:
         """Promise a report, and return why not if it is refused. A repeated token is the same promise."""
         name = decision_name(offer.token)
-        if offer.date is not None and offer.date > at + MAX_CLOCK_AHEAD_S:  # such a payment would count for years
+        if offer.now is not None and offer.now > at + MAX_CLOCK_AHEAD_S:  # such a payment would count for years
             return "the server's clock is more than a year ahead"
         try:
-            self._ledger.reserve(name, offer.epsilon, offer.date)
+            self._ledger.reserve(name, offer.epsilon, offer.now)
         except Overdraft as error:
             return str(error)
         delay = draw_delay(self._timing.compute_spread(jitter, offer.expires_in - offer.report_in))

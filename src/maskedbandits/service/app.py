@@ -214,7 +214,7 @@ class App:
         self._count(scope, label, response.status, began, caller)
 
     def _format_date(self) -> bytes:
-        """Return the Date header; devices compute from it and report_at when to report."""
+        """Return the Date header, by the clock that replies go by."""
         second = int(self.clock.now())
         if second != self._date_second:
             self._date_second, self._date = second, formatdate(second, usegmt=True).encode()
@@ -304,7 +304,22 @@ class App:
         media_types=(JAVASCRIPT,),
     )
     async def _send_client(self, request: Request) -> Response:
-        return static.serve_file(request, static.find_client())
+        return static.serve_client(request)
+
+    @routes.add(
+        *("GET", "/report-worker.js", "reportWorker", "Get the service worker of the browser client.", "static"),
+        media_types=(JAVASCRIPT,),
+    )
+    async def _send_report_worker(self, request: Request) -> Response:
+        return static.serve_report_worker(request)
+
+    @routes.add(
+        *("GET", "/client.{digest}.js", "clientRelease", "Get a release of the browser client.", "static"),
+        media_types=(JAVASCRIPT,),
+        errors=(404,),
+    )
+    async def _send_client_release(self, request: Request) -> Response:
+        return static.serve_client_for_ever(request)
 
     @routes.add("GET", "/", "start", "Redirect to the dashboard.", "static", status=307)
     async def _redirect(self, request: Request) -> Response:

@@ -15,6 +15,7 @@ from maskedbandits.policies import Policy
 from maskedbandits.service.arm_selection import ArmSelector
 from maskedbandits.service.clock import Clock
 from maskedbandits.service.config import StoredConfig
+from maskedbandits.service.missing import MissingReports, Settled
 from maskedbandits.service.pending import STEPS, PendingReports, round_expiry
 from maskedbandits.service.report_surges import SurgeTest
 from maskedbandits.service.server import logging
@@ -97,6 +98,7 @@ class LiveExperiment:
         self.state, self.clock = state, clock
         self.pending = pending or PendingReports()
         self.surges = SurgeTest()
+        self.missing = MissingReports()
         self.counts: dict[str, int] = {"report": 0}  # events applied since this process began, by kind
         self._lock = threading.Lock()  # a decision sees arms and policy of one moment
         self._applying = threading.Lock()  # a view counts no report as pending and received at once
@@ -226,7 +228,15 @@ class LiveExperiment:
         self._synced = changes
         return changes != before
 
+    def note_settled(self, steps: Sequence[Settled]) -> None:
+        """Note which of the expired decisions were reported."""
+        self.missing.add(steps)
+
     # Views
+
+    def view_missing(self) -> dict[str, Any]:
+        """Return fields about the share of missing reports by arm."""
+        return {"missing_reports": self.missing.view(self.arms.names[: len(self.state.reported)])}
 
     def total_issued(self, issued: Mapping[int, int]) -> list[int]:
         """Return the number of decisions by arm, from counts by slot."""

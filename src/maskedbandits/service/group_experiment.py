@@ -16,6 +16,7 @@ from maskedbandits.contextual import Contextual
 from maskedbandits.service.arm_selection import WHOLE, GroupArmSelector
 from maskedbandits.service.experiment import IssuedDecision, LiveExperiment, estimate_probabilities
 from maskedbandits.service.group_queries import has_signs, is_question, pack_question, unpack_questions
+from maskedbandits.service.missing import Settled
 from maskedbandits.service.pending import GROUP_STEPS
 from maskedbandits.service.tokens import FLAG_SHOWN, Token
 
@@ -134,7 +135,14 @@ class GroupExperiment(LiveExperiment):
             counts[at] = np.maximum(pending[here], 0)
             self.contextual_policy.await_exactly(counts)
 
+    def note_settled(self, steps: Sequence[Settled]) -> None:
+        """Note nothing: the service does not know which arms were shown."""
+
     # Views
+
+    def view_missing(self) -> dict[str, Any]:
+        """Return no fields, for the same reason."""
+        return {}
 
     def total_issued(self, issued: Mapping[int, int]) -> list[int]:
         """Return the number of questions, for all arms together."""

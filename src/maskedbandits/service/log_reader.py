@@ -401,7 +401,7 @@ class LogReader:
         self.store.forget_replies(minute)
 
         def maintain(experiment: LiveExperiment) -> None:
-            experiment.pending.forget(minute)
+            experiment.note_settled(experiment.pending.forget(minute))
             if self._maintained.get(experiment.id) != experiment.state.seq:
                 self._maintained[experiment.id] = experiment.state.seq
                 self._write_snapshot(experiment, self.settings.snapshot_every)

@@ -38,6 +38,7 @@ PARAMETERS: dict[str, dict[str, Any]] = {  # parts of a path, by name
     "name": {"type": "string", "pattern": schemas.SLUG},
     "arm": {"type": "string", "minLength": 1},
     "code": {"type": "string", "pattern": r"^[a-z_]+$"},
+    "digest": {"type": "string", "pattern": r"^[0-9a-f]{32}$"},
     "file": {"type": "string", "pattern": r"^[a-z]+\.(css|html|js)$"},
 }
 

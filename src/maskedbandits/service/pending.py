@@ -16,6 +16,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from maskedbandits.service.missing import Settled
+
 STEPS = 64  # into which the life of a token is divided
 GROUP_STEPS = 8  # with groups
 HOUR_S = 3600
@@ -173,13 +175,18 @@ class PendingReports:
             known = len(self._index)
             return self._arms[:known].copy(), self._open[:known].copy()
 
-    def forget(self, minute: int) -> None:
-        """Drop counts that expired before a minute; the store keeps their sums."""
+    def forget(self, minute: int) -> list[Settled]:
+        """Drop counts that expired before a minute, and return them; the store keeps their sums."""
         with self._lock:
             self._pass_minute(minute - 1)
-            for counts in (self.issued, self.remote, self.reported, self._flushed):
-                for old in [each for each in counts if each < minute and each not in self.unflushed]:
-                    del counts[old]
+            kinds = (self.issued, self.remote, self.reported, self._flushed)
+            dropped = sorted({old for counts in kinds for old in counts if old < minute and old not in self.unflushed})
+            zero, known = np.zeros(self._open.size, np.int64), len(self._index)
+            settled = []
+            for old in dropped:
+                issued, remote, reported, _ = (counts.pop(old, zero) for counts in kinds)
+                settled.append(Settled(self._arms[:known].copy(), (issued + remote)[:known], reported[:known]))
+            return settled
 
     def forget_reports(self) -> None:
         """Drop all reports, which are then counted again from the log."""

@@ -350,7 +350,8 @@ class ExperimentRegistry:
         issued = _add_unflushed(experiment, known)
         state = await asyncio.get_running_loop().run_in_executor(None, experiment.view)
         balance = _balance(issued, state["reported"], state["pending"])
-        return {**state, **balance, "refused": refused, "poisoning": self.find_poisoning(experiment)}
+        poisoning = self.find_poisoning(experiment)
+        return {**state, **balance, **experiment.view_missing(), "refused": refused, "poisoning": poisoning}
 
     async def outcomes(self, experiments: Sequence[LiveExperiment]) -> dict[str, dict[str, int]]:
         """Return the outcomes of the decisions of some experiments that are not archived, by their names."""

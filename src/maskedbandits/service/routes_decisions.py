@@ -4,6 +4,9 @@ The name of a visitor is hashed under a secret of the service, together with the
 it. So visitors of two experiments cannot be matched. The token of a visitor is sealed with a key that needs the
 visitor's name, which is not stored: without the name it cannot be joined to its report.
 
+If the store is away, a visitor gets a decision that is not stored, and the reply says so. A browser then shows its
+earlier one.
+
 A visitor keeps a token until a report of it would be late, or its arm is retired. If its arm is not among the eligible
 ones, the visitor gets a second token for this set of arms. Someone who alternates between two sets has two tokens, and
 spends privacy for two.
@@ -37,6 +40,7 @@ from maskedbandits.service.schemas import (
     QuestionsAnswer,
 )
 from maskedbandits.service.secret import Secrets, seal, unseal
+from maskedbandits.service.storage import StoreUnavailable
 from maskedbandits.service.storage.models import ARCHIVED
 from maskedbandits.service.tokens import FLAG_SHOWN, ForgedToken, Token, draw_id
 
@@ -50,6 +54,7 @@ VISITOR_BYTES = 16  # of a visitor's hash
 MAX_DEVICE_DECISIONS = 20  # in one request of a key that may be public
 USE_BACKEND = "use a key with the role backend"
 DECIDED_BY_BACKEND = f"only servers may ask for decisions of this experiment (decide_with): {USE_BACKEND}"
+VISIT_TIMEOUT_S = 0.25  # for the store; pages wait for half a second
 MIN_WINDOW_S = 1  # that a device needs from report_at to the expiry of its token: with less it does not participate
 MAX_REPLY_BYTES = 1 << 24  # of payloads in one reply, and with groups of names
 ISSUED_SECOND = struct.Struct(">I")  # before a visitor's token
@@ -67,6 +72,12 @@ class VisitorToken(NamedTuple):
     token: str
     decision: Token
     issued: int
+
+
+def _ignore_outcome(task: asyncio.Future[VisitorToken | None]) -> None:
+    """Mark the exception of a task as known: the requests that fail show what is wrong with the store."""
+    if not task.cancelled():
+        task.exception()
 
 
 class ArmReplies:
@@ -179,6 +190,8 @@ class DecisionRoutes:
             decision.expires,
             decision.probability / WHOLE,
             True,
+            int(experiment.clock.now()),
+            experiment.name,
         )
 
     def _build_reply_without_token(
@@ -190,7 +203,8 @@ class DecisionRoutes:
             arms = experiment.expand_question(question)[0] if question else [name] * groups
             return self._build_question(experiment, None, arms, None, epsilon, now, now)
         payload = experiment.arms.payloads[arm]
-        return DecisionAnswer(None, name, payload, epsilon, now, now, probability / WHOLE, False)
+        chance = probability / WHOLE
+        return DecisionAnswer(None, name, payload, epsilon, now, now, chance, False, now, experiment.name)
 
     def _build_question(
         self,
@@ -202,8 +216,11 @@ class DecisionRoutes:
         report_at: int,
         expires: int,
     ) -> QuestionAnswer:
-        payloads = cast("dict[str, Any]", self._get_replies(experiment).payloads)
-        return QuestionAnswer(token, arms, signs, payloads, epsilon, report_at, expires, token is not None)
+        payloads, now = cast("dict[str, Any]", self._get_replies(experiment).payloads), int(experiment.clock.now())
+        participates = token is not None
+        return QuestionAnswer(
+            token, arms, signs, payloads, epsilon, report_at, expires, participates, now, experiment.name
+        )
 
     def _get_replies(self, experiment: LiveExperiment) -> ArmReplies:
         replies = self._replies.get(experiment.id)
@@ -228,8 +245,13 @@ class DecisionRoutes:
         """Reply with the visitor's earlier decision while its token is valid, else with a new one."""
         issued = experiment.decide(1, among)[0] if participate else experiment.show(among)
         token, reply = self._issue(experiment, issued)
+        storing = asyncio.ensure_future(self._store_visit(experiment, visitor, among, token, issued))
+        storing.add_done_callback(_ignore_outcome)
         try:
-            stored = await self._store_visit(experiment, visitor, among, token, issued)
+            stored = await asyncio.wait_for(asyncio.shield(storing), VISIT_TIMEOUT_S)
+        except (TimeoutError, StoreUnavailable):  # a page waits: its browser knows an earlier decision, if there is one
+            reply.remembered = False
+            return reply
         except BaseException:
             experiment.cancel(issued)
             raise

@@ -94,7 +94,7 @@ class ExperimentConfig(Struct, forbid_unknown_fields=True, frozen=True):
     epsilon: Epsilon
     policy: Annotated[str, Meta(description="The policy that learns.")] = "auto"
     parameters: Annotated[dict[str, Any], Meta(description="Parameters of the policy.")] = {}
-    report_after: Annotated[Seconds, Meta(description="Seconds from a decision until its report, at least 60.")] = 60
+    report_after: Annotated[Seconds, Meta(description="Seconds from a decision until its report, at least 60.")] = 120
     expires_after: Annotated[
         Lifetime, Meta(description="Seconds from a decision until a report is late; at least report_after + 3600.")
     ] = DAY_S
@@ -241,6 +241,14 @@ class DecisionAnswer(Struct):
     expires: Annotated[int, Meta(description="Unix time after which a report is late.")]
     probability: Annotated[float, Meta(gt=0, le=1, description="The probability with which the arm was chosen.")]
     participate: Annotated[bool, Meta(description="Whether a report may follow.")]
+    now: Annotated[
+        int, Meta(description="Unix time of the reply. Devices wait for report_at less now, whatever their clocks.")
+    ]
+    experiment: Annotated[Slug, Meta(description="The experiment, so that a device knows an offer of another one.")]
+    remembered: Annotated[
+        Literal[False] | UnsetType,
+        Meta(description="False if the store is away, so that an earlier decision for the visitor is not known."),
+    ] = UNSET
 
 
 class QuestionAnswer(Struct):
@@ -260,6 +268,14 @@ class QuestionAnswer(Struct):
     report_at: Annotated[int, Meta(description="Unix time of the report, to which the device adds a delay of its own.")]
     expires: Annotated[int, Meta(description="Unix time after which a report is late.")]
     participate: Annotated[bool, Meta(description="Whether a report may follow.")]
+    now: Annotated[
+        int, Meta(description="Unix time of the reply. Devices wait for report_at less now, whatever their clocks.")
+    ]
+    experiment: Annotated[Slug, Meta(description="The experiment, so that a device knows an offer of another one.")]
+    remembered: Annotated[
+        Literal[False] | UnsetType,
+        Meta(description="False if the store is away, so that an earlier decision for the visitor is not known."),
+    ] = UNSET
 
 
 class DecisionsAnswer(Struct):
@@ -320,6 +336,20 @@ class ExperimentAnswer(Struct):
     decide_with: Annotated[DecideWith, Meta(description="Role that asks for decisions.")] = "device"
 
 
+class MissingAnswer(Struct):
+    """A test whether arms lose different shares of their reports, over decisions that expired since the process began.
+
+    The evidence reaches 100 with a probability of at most 1 % if arms do not differ, however often you look.
+    """
+
+    shares: Annotated[
+        list[float | None], Meta(description="Share of missing reports of each arm; null without decisions.")
+    ]
+    evidence: Annotated[float, Meta(description="How much likelier the counts are if arms differ than if they do not.")]
+    p_value: Annotated[float, Meta(description="1 / evidence, at most 1: valid at any time.")]
+    warning: Annotated[str | None, Meta(description="What is wrong, from an evidence of 100; null otherwise.")]
+
+
 class StateAnswer(Struct):
     """The state of an experiment at event `seq` of its log. Lists have an entry for each arm, in their places."""
 
@@ -340,6 +370,7 @@ class StateAnswer(Struct):
     held_back: Annotated[int, Meta(description="Reports over a source limit, from which no policy learns.")]
     issued: Annotated[list[int], Meta(description="Decisions made.")]
     missing: Annotated[list[int], Meta(description="Decisions without a report in time.")]
+    missing_reports: Annotated[MissingAnswer, Meta(description="Whether arms lose different shares of their reports.")]
     refused: Annotated[dict[str, int], Meta(description="Reports that were rejected, by reason.")]
     poisoning: Annotated[
         list[Literal["unmasked", "surge"]], Meta(description="Signs of fake reports in the last 24 hours.")

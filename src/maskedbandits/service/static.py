@@ -6,10 +6,13 @@ and they add headers such as Last-Modified and Accept-Ranges.
 
 from __future__ import annotations
 
+import gzip
 import hashlib
+import re
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 from maskedbandits.service.http import Header, Request, RequestError, Response
 
@@ -27,34 +30,85 @@ SECURITY_HEADERS: tuple[Header, ...] = (
     (b"content-security-policy", CONTENT_SECURITY_POLICY),
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
-    (b"cache-control", b"no-cache"),  # browsers ask whether the file has changed, and get 304 if not
 )
+REVALIDATE: Header = (b"cache-control", b"no-cache")  # browsers ask whether the file has changed, and get 304 if not
+BRIEFLY: Header = (b"cache-control", b"public, max-age=300")  # a page needs no reply for a client that it had just now
+FOREVER: Header = (b"cache-control", b"public, max-age=31536000, immutable")  # the name has the digest of the file
 DASHBOARD = Path(__file__).with_name("dashboard") / "page"
 CLIENT = "client.js"
+REPORT_WORKER = "report-worker.js"
 
 
-def find_client() -> Path:
-    """Return the path of the client module: beside this file in a wheel, in ``client/`` in a checkout."""
-    installed = Path(__file__).with_name(CLIENT)
-    return installed if installed.exists() else Path(__file__).parents[3] / "client" / CLIENT
+def find_client(name: str = CLIENT) -> Path:
+    """Return the path of a file of the client: beside this file in a wheel, in ``client/`` in a checkout."""
+    installed = Path(__file__).with_name(name)
+    return installed if installed.exists() else Path(__file__).parents[3] / "client" / name
+
+
+class StaticFile(NamedTuple):
+    """A file in both encodings, with the digest of its content."""
+
+    media_type: bytes
+    digest: str
+    plain: bytes
+    gzipped: bytes
 
 
 @cache
-def load_file(path: Path) -> Response:
-    """Return a file as a response, with a digest as its ETag; it is read once."""
+def load_file(path: Path) -> StaticFile:
+    """Return a file, which is read and compressed once."""
     body = path.read_bytes()
-    etag = (b"etag", b'"%b"' % hashlib.sha256(body).hexdigest()[:32].encode())
-    return Response(200, body, ((b"content-type", MEDIA_TYPES[path.suffix]), etag, *SECURITY_HEADERS))
+    digest = hashlib.sha256(body).hexdigest()[:32]
+    return StaticFile(MEDIA_TYPES[path.suffix], digest, body, gzip.compress(body, mtime=0))
 
 
-def serve_file(request: Request, path: Path, extra: Sequence[Header] = ()) -> Response:
-    """Return a file, or 304 if the client has the same one."""
-    response = load_file(path)
-    header = dict(request.scope["headers"]).get(b"if-none-match", b"")
-    known = {etag.strip().removeprefix(b"W/") for etag in header.split(b",")}  # a proxy that compresses adds W/
-    if dict(response.headers)[b"etag"] in known:
-        response = response._replace(status=304, body=b"")
-    return response._replace(headers=(*response.headers, *extra))
+def serve_file(request: Request, path: Path, caching: Header = REVALIDATE, extra: Sequence[Header] = ()) -> Response:
+    """Return a file, compressed if the client accepts that, or 304 if the client has the same one."""
+    file, asked = load_file(path), dict(request.scope["headers"])
+    is_gzipped = _accepts_gzip(asked.get(b"accept-encoding", b""))
+    etag = b'"%b%b"' % (file.digest.encode(), b"-gzip" if is_gzipped else b"")
+    headers = [(b"content-type", file.media_type), (b"etag", etag), (b"vary", b"accept-encoding")]
+    if is_gzipped:
+        headers.append((b"content-encoding", b"gzip"))
+    known = {each.strip().removeprefix(b"W/") for each in asked.get(b"if-none-match", b"").split(b",")}
+    is_known = etag in known  # a proxy that compresses adds W/
+    body = b"" if is_known else file.gzipped if is_gzipped else file.plain
+    return Response(304 if is_known else 200, body, (*headers, *SECURITY_HEADERS, caching, *extra))
+
+
+def serve_client(request: Request) -> Response:
+    """Return the client module. Its ``Content-Location`` is the name under which it never changes."""
+    path = find_client()
+    location = (b"content-location", name_client(load_file(path).digest).encode())
+    return serve_file(request, path, BRIEFLY, [location])
+
+
+def serve_report_worker(request: Request) -> Response:
+    """Return the service worker of the client, for sites that have the service below their own address."""
+    return serve_file(request, find_client(REPORT_WORKER), BRIEFLY)
+
+
+def serve_client_for_ever(request: Request) -> Response:
+    """Return the client module under a name with its digest; other digests are other releases."""
+    path = find_client()
+    if request.params["digest"] != load_file(path).digest:
+        raise RequestError(404, "this service has another release of the client: use /client.js, or your own copy")
+    return serve_file(request, path, FOREVER)
+
+
+def name_client(digest: str) -> str:
+    """Return the file name of the client module with a digest."""
+    return f"client.{digest}.js"
+
+
+def _accepts_gzip(header: bytes) -> bool:
+    """Tell whether an ``Accept-Encoding`` header allows gzip."""
+    weights = {}
+    for each in header.lower().split(b","):
+        name, _, weight = each.replace(b" ", b"").partition(b";q=")
+        weights[name] = weight
+    weight = weights.get(b"gzip", weights.get(b"*", b"0"))
+    return not re.fullmatch(rb"0(\.0*)?", weight)
 
 
 @cache

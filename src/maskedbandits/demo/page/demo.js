@@ -4,7 +4,7 @@
 import { Device, inMemory } from "./client.js";
 
 const FACES = ["☀", "☾", "★"];
-const HURRY = { jitter: 0.5, demonstration: true }; // simulated visitors need not wait for minutes
+const HURRY = { jitter: 0.5, demonstration: true, sticky: false, timeout: 10 }; // simulated visitors wait for no minutes
 const SHOWN = 60; // seconds in the plot
 const find = (id) => document.getElementById(id);
 const pause = (seconds) => new Promise((done) => setTimeout(done, 1000 * seconds));

@@ -1,4 +1,4 @@
-"""Alerts of the dashboard: dishonest reports, poisoning, silence, reports held back, and a policy that is stuck.
+"""Alerts of the dashboard: dishonest reports, poisoning, silence, bias, reports held back, and a policy that is stuck.
 
 To add an alert, find it in ``find_alerts`` and give its kind a word in ``page/dashboard.js``.
 
@@ -11,6 +11,8 @@ To add an alert, find it in ``find_alerts`` and give its kind a word in ``page/d
 the first of them. A report is due ``report_after`` seconds after its decision, and devices add a delay.
 
 **Held back**: the source limit has held back at least ten reports in the last hour.
+
+**Bias**: arms lose different shares of their reports (``missing.py``), so estimates compare different people.
 
 **Stuck**: while an experiment runs, 99 % of its latest decisions, at least 100 of them, are for one arm, though the
 interval of another open arm is above that arm's. A policy that learns leaves such an arm, unless ``eligible_arms``, a
@@ -59,13 +61,17 @@ def find_alerts(
     points: Sequence[Point],
     report_after: float,
     poisoning: Sequence[str] = (),
+    bias: str | None = None,
 ) -> list[dict[str, str]]:
     """Return the alerts of an experiment, each with a kind and a text of one line.
 
     Rows are those of open arms, and their shares are of the ``latest`` decisions. The last of the points is now.
+    ``bias`` is the warning of the test for missing reports.
     """
     found = [("suspect", _format_suspect(row)) for row in rows if row["suspect"]]
     found += [(sign, POISONING[sign]) for sign in poisoning]
+    if bias is not None:
+        found.append(("bias", bias))
     if count_held_back(points) >= MIN_HELD_BACK:
         found.append(("held_back", HELD))
     if status == "running":

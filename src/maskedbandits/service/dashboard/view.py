@@ -80,7 +80,11 @@ def build_view(
         "lead": describe_leader(rows),
         "arms": rows,
         "latest": latest,
-        "concerns": find_alerts(live.status, rows, latest, points, live.config.report_after, view["poisoning"]),
+        "concerns": find_alerts(
+            *(live.status, rows, latest, points, live.config.report_after),
+            poisoning=view["poisoning"],
+            bias=view["missing_reports"]["warning"],
+        ),
     }
 
 

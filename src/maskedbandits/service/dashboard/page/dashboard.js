@@ -42,7 +42,8 @@ forget.addEventListener("click", () => { key.forget(); route(); });
 // All experiments: those that are not archived from the stream, archived ones from pages of the list
 
 const WORDS = { suspect: "suspect reports", unmasked: "reports without mask", surge: "a surge of reports",
-  held_back: "reports held back", silent: "no reports come", stuck: "a stuck policy", aside: "not followed" };
+  held_back: "reports held back", silent: "no reports come", bias: "estimates may be biased", stuck: "a stuck policy",
+  aside: "not followed" };
 const concerns = (one) => [...new Set(one.concerns.map(({ kind }) => WORDS[kind]))].join(", ") || "nothing";
 
 const HEADS = ["Experiment", "Status", "To look into", "Reports", "Arms", "Changes", "ε"];
