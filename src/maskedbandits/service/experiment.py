@@ -16,7 +16,6 @@ from maskedbandits.service.arm_selection import ArmSelector
 from maskedbandits.service.clock import Clock
 from maskedbandits.service.config import StoredConfig
 from maskedbandits.service.pending import STEPS, PendingReports, round_expiry
-from maskedbandits.service.snapshots import get_kernel_key
 from maskedbandits.service.state import ExperimentState
 from maskedbandits.service.storage.models import OPEN, ArmRow, EventRow, ExperimentRow
 from maskedbandits.service.tokens import FLAG_SHOWN, Token
@@ -236,7 +235,7 @@ class LiveExperiment:
         return {
             "seq": seq,
             "digest": policy.fold_digest(),
-            "kernel": get_kernel_key(),
+            "kernel": self.state.kernel,
             "arms": self.arms.names[: policy.arms],
             **self._view_groups(policy),
             "observations": policy.observations,
