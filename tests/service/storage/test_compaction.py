@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from aged import DAYS, NOW, append_reports, create_aged, find
+from registries import open_registry, until
 from store_samples import refused
 
 from helpers.private import write_tables
@@ -396,3 +398,23 @@ def test_other_bits_on_the_same_machine_are_a_contradiction(store: Store) -> Non
     assert [claim.seq for claim in found.list_claims(*BAD)] == [300]
     with refused("snapshot at event 300 contradicts", kind=DamagedError):
         compact(store, row, CUTOFF)
+
+
+def test_service_removes_old_events_while_it_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(compaction, "FIRST_WAIT_S", 0.05)
+    url = f"sqlite:///{tmp_path / 'store.db'}?durable=no"
+    with open_store(url, create=True) as store:
+        create_aged(store)
+        digest = fold(store, find(store, "headlines")).compute_digest()[1]
+
+        async def use() -> None:
+            async with open_registry(url, retention_days=30) as registry:
+                await until(lambda: store.read_first(1) is None)
+                assert registry.experiments()[0].view()["digest"] == digest
+
+        asyncio.run(use())
+        row = find(store, "headlines")
+        assert (row.first_seq, replay(store, row, []).digest) == (row.seq + 1, digest)
+    assert "old events are removed" in capsys.readouterr().err
