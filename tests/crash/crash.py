@@ -23,6 +23,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "service"))  # where the tests' PostgreSQL is
 sys.path.insert(0, str(Path(__file__).parent))
@@ -32,7 +33,7 @@ from services import Service
 from visitors import EPSILON, Visitors
 
 from maskedbandits.service.replay import AGREES, BAD, Claim, replay
-from maskedbandits.service.storage import open_store
+from maskedbandits.service.storage import Store, open_store
 from maskedbandits.service.storage.schema import list_columns
 
 EXPERIMENT = "crash"
@@ -118,13 +119,8 @@ def count_outcomes(storage: str, services: list[Service], visitors: Visitors, ki
         row = next(each for each in store.list_experiments() if each.name == EXPERIMENT)
         claims = [read_claim(service, row.seq) for service in services]
         found = replay(store, row, claims)
-        with store.dump() as tables:
-            events = [
-                dict(zip(list_columns(name), each, strict=True))
-                for name, some in tables
-                for each in some
-                if name == "event"
-            ]
+        events = read_rows(store, "event")
+        ids = {each["seq"] for each in read_rows(store, "report_id")}
     reports = [event for event in events if event["kind"] == "report"]
     bits: dict[int, list[int]] = {}
     for event in reports:
@@ -138,7 +134,7 @@ def count_outcomes(storage: str, services: list[Service], visitors: Visitors, ki
         duplicates=visitors.statuses["duplicate"],
         again=visitors.sent_again.total(),
         in_log=len(reports),
-        dropped=sum(event["decision"] is None for event in reports),
+        dropped=sum(event["seq"] not in ids for event in reports),
         lost=sum(mark not in bits for mark in visitors.acknowledged),
         twice=sum(len(each) - 1 for each in bits.values()),
         changed=sum(bit != bits[mark][0] for mark, bit in visitors.acknowledged.items() if mark in bits),
@@ -148,6 +144,13 @@ def count_outcomes(storage: str, services: list[Service], visitors: Visitors, ki
         contradicting=len(found.list_claims(*BAD)),
         faults=tuple(visitors.faults),
     )
+
+
+def read_rows(store: Store, table: str) -> list[dict[str, Any]]:
+    """Return all rows of a table."""
+    with store.dump() as tables:
+        rows = [row for name, some in tables if name == table for row in some]
+    return [dict(zip(list_columns(table), row, strict=True)) for row in rows]
 
 
 def read_claim(service: Service, seq: int) -> Claim:

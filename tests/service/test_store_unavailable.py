@@ -19,9 +19,9 @@ from running import OPENER, Running, children_of, running
 from web import SMALL
 
 from children import wait_until
+from helpers.private import read_tables
 from maskedbandits.service.secret import derive_decision_key, hash_decision_id, load_secret
 from maskedbandits.service.storage import open_store
-from maskedbandits.service.storage.schema import list_columns
 
 DECISIONS, REPORTS = "/v1/experiments/headline/decisions", "/v1/reports"
 LENGTHS = [0.5, pytest.param(10.0, marks=pytest.mark.slow)]  # seconds without the store
@@ -85,17 +85,14 @@ def survived(storage: str, service: Running, gone: Callable[[], Any], back: Call
     witness.report()
     witness.decide(4)
     witness.report()
-    with open_store(storage) as store, store.dump() as tables:
-        events = [
-            dict(zip(list_columns(table), row, strict=True))
-            for table, rows in tables
-            for row in rows
-            if table == "event"
-        ]
+    with open_store(storage) as store:
+        events = store.read_events(1, 0, 100)
         key = derive_decision_key(load_secret(store))
-    expected = sorted(hash_decision_id(key, identity) for identity in witness.acknowledged)
-    assert sorted(each["decision"] for each in events if each["kind"] == "report") == expected
-    assert [each["seq"] for each in sorted(events, key=lambda each: each["seq"])] == list(range(1, 16))
+        with read_tables(store) as tx:
+            ids: dict[bytes, int] = dict(tx.query("SELECT decision, seq FROM report_id WHERE experiment = 1"))
+    assert set(ids) == {hash_decision_id(key, identity) for identity in witness.acknowledged}
+    assert sorted(ids.values()) == [event.seq for event in events if event.kind == "report"]
+    assert [event.seq for event in events] == list(range(1, 16))
 
 
 @contextmanager

@@ -33,8 +33,10 @@ def send(served: Served, tokens: Sequence[str]) -> list[str]:
 
 def view_at(served: Served, seq: int) -> dict[str, object]:
     """Return the state of the experiment after an event, without what differs between processes."""
-    served.run(until(lambda: served.registry.get_by_id(1).state.seq == seq))
-    view = served.registry.get_by_id(1).view()
+    live = served.registry.get_by_id(1)
+    assert live is not None
+    served.run(until(lambda: live.state.seq == seq))
+    view = live.view()
     return {name: view[name] for name in ("seq", "digest", "pending", "reported")}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -210,6 +211,22 @@ def test_reports_are_counted_once_during_upgrade(shared_url: str, monkeypatch: p
         assert {event.epsilon: event.seq for event in log} == given[0] | given[1]
         assert len(log) == len(given[0]) + len(given[1])
         assert store.append([report(decision=KNOWN)]) == [DUPLICATE]
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_upgrades_at_once_do_the_work_once(any_url: str, version: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("maskedbandits.service.storage.upgrade.IDS_AT_ONCE", 1)
+    build_older(any_url, version)
+
+    def upgrade(_: int) -> tuple[int, int]:
+        with open_store(any_url, any_version=True) as store:
+            return store.upgrade(rewrite_nothing)
+
+    with ThreadPoolExecutor(3) as pool:
+        assert {now for _, now in pool.map(upgrade, range(3))} == {4}
+    with open_store(any_url) as store:
+        assert store.read_heads() == FIRST_HEADS
+        assert sum(event.expires is not None for event in store.read_events(1, 0, 99)) == 10
 
 
 def wait_for(condition: Callable[[], bool]) -> None:

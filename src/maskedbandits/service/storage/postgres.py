@@ -62,7 +62,7 @@ class PostgresStore(Store):
 
     DIALECT, FOR_UPDATE = "postgresql", " FOR NO KEY UPDATE"
     NOW = "CAST(extract(epoch FROM clock_timestamp()) AS double precision)"
-    WAIT_BRIEFLY = ("SET LOCAL lock_timeout = '500ms'",)
+    WAIT_BRIEFLY = ("SET LOCAL lock_timeout = '2s'",)  # after a second it cancels an automatic vacuum
     COUNT_OLDER = (
         "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() "
         "AND application_name = 'maskedbandits'"  # newer ones have a number behind it

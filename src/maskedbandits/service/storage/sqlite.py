@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from itertools import chain
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -267,8 +268,7 @@ def _append_with_id(tx: Transaction, report: NewReport, seq: int) -> bool:
     """Append a report unless its decision has one; tell whether it was appended."""
     if not tx.execute(_ADD_ID, (report.experiment, report.decision, seq, report.expires)):
         return False
-    values = [value for name, value in zip(NewReport._fields, report, strict=True) if name not in ID_COLUMNS]
-    tx.execute(_ADD_EVENT, (*values, seq))
+    tx.execute(_ADD_EVENT, (*_get_event_values(report), seq))
     return True
 
 
@@ -300,7 +300,9 @@ _ADD_ID = (
     "INSERT INTO report_id (experiment, decision, seq, expires) VALUES (?, ?, ?, ?) "
     "ON CONFLICT (experiment, decision) DO NOTHING"
 )
-_ADD_EVENT = _format_event_insert([name for name in NewReport._fields if name not in ID_COLUMNS])
+_EVENT_COLUMNS = [name for name in NewReport._fields if name not in ID_COLUMNS]
+_ADD_EVENT = _format_event_insert(_EVENT_COLUMNS)
+_get_event_values = itemgetter(*map(NewReport._fields.index, _EVENT_COLUMNS))
 _ADD_WHOLE_EVENT = (
     f"{_format_event_insert(NewReport._fields)} "
     "ON CONFLICT (experiment, decision) WHERE decision IS NOT NULL DO NOTHING"

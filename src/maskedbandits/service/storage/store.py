@@ -146,13 +146,13 @@ class Store(Counters, Keys, Retention):
 
         def read(layout: Layout) -> list[EventRow]:
             with self._begin_read() as tx:
-                events = list(map(EventRow._make, tx.query(_EVENTS, (experiment, after, limit))))
-                last = events[-1].seq if events else after
-                ids = tx.query(_EXPIRES[layout], (experiment, after, last)) if events else []
+                rows = tx.query(_EVENTS, (experiment, after, limit))
+                last = rows[-1][0] if rows else after
+                ids = tx.query(_EXPIRES[layout], (experiment, after, last)) if rows else []
             if ids:
                 expires: dict[int, int] = dict(ids)
-                events = [event._replace(expires=expires.get(event.seq)) for event in events]
-            return events
+                rows = [(*row[:_EXPIRES_AT], expires.get(row[0]), *row[_EXPIRES_AT + 1 :]) for row in rows]
+            return list(map(EventRow._make, rows))
 
         return self._in_layout(read)
 
@@ -235,6 +235,7 @@ class Store(Counters, Keys, Retention):
 
 _EVENT_COLUMNS = ", ".join("NULL AS expires" if name == "expires" else name for name in EventRow._fields)
 _EVENTS = f"SELECT {_EVENT_COLUMNS} FROM event WHERE experiment = ? AND seq > ? ORDER BY seq LIMIT ?"  # noqa: S608 - our own names
+_EXPIRES_AT = EventRow._fields.index("expires")
 _EXPIRES = {
     layout: f"SELECT seq, expires FROM {ids} AS ids WHERE experiment = ? AND seq > ? AND seq <= ?"  # noqa: S608 - our own names
     for layout, ids in IDS.items()

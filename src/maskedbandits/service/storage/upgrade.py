@@ -60,12 +60,18 @@ class Upgrades(StoreBackend):
             with self._begin_write(exclusive=True) as tx:
                 self._upgrade_at_once(tx, rewrite)
             return version, schema.VERSION
-        if self._read_layout() is Layout.CURRENT:
+        layout = self._read_layout()
+        if layout is Layout.CURRENT:
             return version, schema.VERSION
-        self.expand()
-        self._refuse_older_processes()
+        if layout is Layout.SHARED:
+            self.expand()
+            self._refuse_older_processes()
         self._change_tables(self._switch)
-        self._move_ids()
+        try:
+            self._move_ids()
+        except LayoutChanged:  # another process has finished the same upgrade
+            if self._read_layout() is not Layout.CURRENT:
+                raise
         self._change_tables(self._finish)
         return SHARED_VERSION, schema.VERSION
 
@@ -134,6 +140,8 @@ class Upgrades(StoreBackend):
 
     def _upgrade_at_once(self, tx: Transaction, rewrite: Rewrite) -> None:
         version = _read_version(tx, self.name)
+        if version >= SHARED_VERSION:  # another process was first
+            return
         for statement in schema.list_upgrade_steps(version, self.DIALECT):
             tx.execute(statement)
         rewrite(tx, version)
