@@ -120,7 +120,7 @@ def build_base(store: Store, row: ExperimentRow, cutoff: int, tick: Tick) -> Sna
             break
     if walk.state.seq < first:
         return None
-    return save_base(store, row, walk.state)
+    return save_base(store, row, walk.others[-1] if walk.others else walk.state)  # what processes went on from
 
 
 def _walk_past(walk: Walk, events: EventColumns, claims: list[Claim]) -> None:

@@ -19,7 +19,6 @@ from maskedbandits.service.missing import MissingReports, Settled
 from maskedbandits.service.pending import STEPS, PendingReports, round_expiry
 from maskedbandits.service.report_surges import SurgeTest
 from maskedbandits.service.server import logging
-from maskedbandits.service.snapshots import get_kernel_key
 from maskedbandits.service.state import ExperimentState
 from maskedbandits.service.storage.models import OPEN, ArmRow, EventRow, ExperimentRow
 from maskedbandits.service.tokens import FLAG_SHOWN, Token
@@ -267,7 +266,7 @@ class LiveExperiment:
         return {
             "seq": seq,
             "digest": policy.fold_digest(),
-            "kernel": get_kernel_key(),
+            "kernel": self.state.kernel,
             "arms": self.arms.names[: policy.arms],
             **self._view_groups(policy),
             "observations": policy.observations,

@@ -98,7 +98,8 @@ class Walk:
         if any(claim.digest == state.compute_digest()[1] for state in self.others):
             return ROUNDED
         if claim.source != "snapshot":
-            return OTHER_MACHINE if claim.kernel not in ("", get_kernel_key()) else CONTRADICTS
+            is_elsewhere = claim.kernel not in ("", get_kernel_key()) or self.state.kernel != get_kernel_key()
+            return OTHER_MACHINE if is_elsewhere else CONTRADICTS
         try:
             found = load_snapshot(self.store, self.row.id, SnapshotHead(claim.seq, claim.kernel, claim.digest))
         except UserError:  # it is damaged, and no process will use it

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -9,19 +10,21 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from aged import DAYS, NOW, append_reports, create_aged, find
+from registries import open_registry, until
 from store_samples import refused
 
 from helpers.private import write_tables
 from maskedbandits.errors import UserError
-from maskedbandits.service import compaction, recovery
+from maskedbandits.service import compaction, recovery, snapshots
 from maskedbandits.service.clock import Clock
 from maskedbandits.service.compaction import Compactor, compact, get_cutoff
 from maskedbandits.service.event_columns import EventColumns
 from maskedbandits.service.log_hash import LogHash
 from maskedbandits.service.recovery import BASE_KERNEL, SNAPSHOT_KERNEL, DamagedError, load_newest, load_oldest
-from maskedbandits.service.replay import AGREES, Claim, replay
+from maskedbandits.service.replay import AGREES, BAD, OTHER_MACHINE, ROUNDED, Claim, replay
 from maskedbandits.service.state import ExperimentState
 from maskedbandits.service.storage import Store, open_store
 from maskedbandits.service.storage.backup import backup, restore
@@ -356,3 +359,62 @@ def test_layout_of_the_release_before_is_left_alone(store: Store, monkeypatch: p
     Compactor(lambda: store, "one", Clock(lambda: 3600.0 * NOW), 5).compact_all(store)
     assert store.read_first(1) == 1
     assert compaction.find_base(store, find(store, "headlines"), 1) is None
+
+
+def save_of_another_machine(store: Store, row: ExperimentRow, kernel: str) -> ExperimentState:
+    """Store a snapshot whose sums have other last bits, and return the state at the end that follows from it."""
+    contents, _ = write_snapshot(store, row, 300).describe()
+    fields = {**contents.fields, "sums": np.nextafter(contents.fields["sums"], np.inf)}
+    altered = contents._replace(fields=fields, kernel=kernel)
+    digest = snapshots.restore_policy(altered).fold_digest()
+    body = snapshots.encode(altered)
+    store.save_snapshot(row.id, 300, SNAPSHOT_KERNEL, body, digest)
+    return fold(store, row, ExperimentState.from_snapshot(body, 300, digest))
+
+
+def test_rounding_of_another_machine_is_no_contradiction(store: Store) -> None:
+    row = find(store, "headlines")
+    state = save_of_another_machine(store, row, "another machine")
+    right, other = fold(store, row).compute_digest()[1], state.compute_digest()[1]
+    assert right != other
+    claims = [Claim("live", row.seq, right), Claim("live", row.seq, other), Claim("live", row.seq, "0", "another")]
+    found = replay(store, row, claims)
+    assert found.holds
+    assert [each.claim.digest for each in found.verdicts if each.verdict == AGREES] == [right]
+    rounded = found.list_claims(ROUNDED)
+    assert [(claim.source, claim.seq) for claim in rounded] == [("live", row.seq), ("snapshot", 300)]
+    assert [claim.kernel for claim in found.list_claims(OTHER_MACHINE)] == ["another"]
+    compact(store, row, CUTOFF)  # and does not block retention
+    later = replay(store, find(store, "headlines"), claims)
+    assert later.holds
+    assert (later.digest, later.list_claims(AGREES)[0]) == (other, claims[1])  # processes went on from that snapshot
+
+
+def test_other_bits_on_the_same_machine_are_a_contradiction(store: Store) -> None:
+    row = find(store, "headlines")
+    save_of_another_machine(store, row, snapshots.get_kernel_key())
+    found = replay(store, row, [])
+    assert not found.holds
+    assert [claim.seq for claim in found.list_claims(*BAD)] == [300]
+    with refused("snapshot at event 300 contradicts", kind=DamagedError):
+        compact(store, row, CUTOFF)
+
+
+def test_service_removes_old_events_while_it_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(compaction, "FIRST_WAIT_S", 0.05)
+    url = f"sqlite:///{tmp_path / 'store.db'}?durable=no"
+    with open_store(url, create=True) as store:
+        create_aged(store)
+        digest = fold(store, find(store, "headlines")).compute_digest()[1]
+
+        async def use() -> None:
+            async with open_registry(url, retention_days=30) as registry:
+                await until(lambda: store.read_first(1) is None)
+                assert registry.experiments()[0].view()["digest"] == digest
+
+        asyncio.run(use())
+        row = find(store, "headlines")
+        assert (row.first_seq, replay(store, row, []).digest) == (row.seq + 1, digest)
+    assert "old events are removed" in capsys.readouterr().err
