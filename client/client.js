@@ -339,7 +339,7 @@ export class Device {
     try {
       content = await this.#ask(question, signal);
       offer = readOffer(content, eligibleArms, this.#own);
-      const kept = content.remembered === false && this.#keptOffer(visit, eligibleArms); // the server's store is away
+      const kept = content.stored === false && this.#keptOffer(visit, eligibleArms); // the server's store is away
       if (kept) [content, offer] = [null, kept];
     } catch (error) {
       if (!(error instanceof Away)) throw error;

@@ -89,7 +89,7 @@ test("while the server's store is away, its new decision is for first visits alo
   world.decision = { arm: "bold" };
   await page().decide();
   await settled();
-  world.decision = { arm: "thin", remembered: false };
+  world.decision = { arm: "thin", stored: false };
   world.visitors.clear();
   const again = await page().decide();
   assert.deepEqual([again.arm, again.participates, await page().remaining()], ["bold", true, 999]);

@@ -28,7 +28,7 @@ def test_reply_matches_its_token(served: Served, store: Store) -> None:
     assert reply.status == 200
     answer = reply.json
     msgspec.json.decode(reply.body, type=DecisionAnswer)
-    assert [*answer, "remembered"] == list(DecisionAnswer.__struct_fields__)
+    assert [*answer, "stored"] == list(DecisionAnswer.__struct_fields__)
     token = token_of(store, answer)
     assert answer["arm"] == ["short", "long"][token.arm]
     assert answer["payload"] == [None, {"size": 2}][token.arm]

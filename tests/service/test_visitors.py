@@ -76,7 +76,7 @@ def test_nonparticipating_visitor_changes_after_a_day(aged: Aged) -> None:
 @pytest.mark.parametrize("trouble", ["slow", "away"])
 def test_visitor_gets_decision_while_store_is_away(trouble: str, aged: Aged, monkeypatch: pytest.MonkeyPatch) -> None:
     first = aged.visit()
-    assert "remembered" not in first
+    assert "stored" not in first
 
     async def visit(*_: object) -> bytes:
         if trouble == "slow":
@@ -86,7 +86,7 @@ def test_visitor_gets_decision_while_store_is_away(trouble: str, aged: Aged, mon
     with monkeypatch.context() as patch:
         patch.setattr(ExperimentRegistry, "visit", visit)
         again = aged.visit()
-    assert (again["remembered"], again["participate"]) == (False, True)
+    assert (again["stored"], again["participate"]) == (False, True)
     assert again["token"] != first["token"]
     assert aged.report(again["token"]) == "accepted"
     assert aged.visit()["token"] == first["token"]

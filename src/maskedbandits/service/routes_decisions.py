@@ -250,7 +250,7 @@ class DecisionRoutes:
         try:
             stored = await asyncio.wait_for(asyncio.shield(storing), VISIT_TIMEOUT_S)
         except (TimeoutError, StoreUnavailable):  # a page waits: its browser knows an earlier decision, if there is one
-            reply.remembered = False
+            reply.stored = False
             return reply
         except BaseException:
             experiment.cancel(issued)

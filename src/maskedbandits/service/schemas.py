@@ -245,7 +245,7 @@ class DecisionAnswer(Struct):
         int, Meta(description="Unix time of the reply. Devices wait for report_at less now, whatever their clocks.")
     ]
     experiment: Annotated[Slug, Meta(description="The experiment, so that a device knows an offer of another one.")]
-    remembered: Annotated[
+    stored: Annotated[
         Literal[False] | UnsetType,
         Meta(description="False if the store is away, so that an earlier decision for the visitor is not known."),
     ] = UNSET
@@ -272,7 +272,7 @@ class QuestionAnswer(Struct):
         int, Meta(description="Unix time of the reply. Devices wait for report_at less now, whatever their clocks.")
     ]
     experiment: Annotated[Slug, Meta(description="The experiment, so that a device knows an offer of another one.")]
-    remembered: Annotated[
+    stored: Annotated[
         Literal[False] | UnsetType,
         Meta(description="False if the store is away, so that an earlier decision for the visitor is not known."),
     ] = UNSET
