@@ -136,7 +136,8 @@ TABLES = {
 }
 
 # Old events and ids are deleted all the time. By default PostgreSQL lets them fill a fifth of the table.
-REUSE = "autovacuum_vacuum_scale_factor = 0.02"
+REUSE_SHARE = 0.02
+REUSE = f"autovacuum_vacuum_scale_factor = {REUSE_SHARE}"
 FULL = " WITH (fillfactor = 100)"  # of an index that only grows at its end: leave no room in its pages
 
 # What version 4 has beside the tables of version 3.
@@ -146,7 +147,7 @@ NEW_INDEXES = (
     # Every process looks at these ten times a second, beside any number of archived ones.
     "CREATE INDEX experiment_open ON experiment (id) WHERE status <> 'archived'",
     "CREATE INDEX audit_experiment ON audit (experiment, id)",
-    "CREATE INDEX report_id_seq ON report_id (experiment, seq, expires)",  # readers of new events need no more
+    "CREATE INDEX report_id_seq ON report_id (experiment, seq)",
     "CREATE INDEX report_id_expires ON report_id (expires)",
     "CREATE INDEX idempotency_expires ON idempotency (expires)",
 )
