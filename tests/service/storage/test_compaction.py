@@ -315,6 +315,18 @@ def test_killed_compaction_is_resumed(any_url: str, ticks: int) -> None:
         assert replay(store, row, []).holds
 
 
+def test_earlier_snapshots_go_with_their_events(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also if the process was killed in between: they may hold reports."""
+    write_snapshot(store, find(store, "headlines"), 100)
+    with monkeypatch.context() as patch:
+        patch.setattr(type(store), "drop_snapshots_before", lambda self, experiment, seq: None)
+        compact(store, find(store, "headlines"), CUTOFF)
+    cut = find(store, "headlines").first_seq - 1
+    assert {head.seq for head in store.list_states(1)} == {100, cut}
+    assert compact(store, find(store, "headlines"), CUTOFF).removed == 0
+    assert {head.seq for head in store.list_states(1)} == {cut}
+
+
 def test_others_write_while_events_are_removed(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     remove = type(store).remove_events
     monkeypatch.setattr(type(store), "remove_events", lambda self, experiment, seq: remove(self, experiment, seq, 50))

@@ -51,6 +51,12 @@ class Retention(Upgrades):
             found = tx.query("SELECT seq FROM event WHERE experiment = ? ORDER BY seq LIMIT 1", (experiment,))
         return int(found[0][0]) if found else None
 
+    def read_first_hour(self, experiment: int) -> int | None:
+        """Return the hour of the oldest event that is there; None if there is none."""
+        with self._begin_read() as tx:
+            found = tx.query("SELECT hour FROM event WHERE experiment = ? ORDER BY seq LIMIT 1", (experiment,))
+        return int(found[0][0]) if found else None
+
     def save_snapshot(self, experiment: int, seq: int, kernel: str, body: bytes, sha256: str) -> None:
         """Store a snapshot, and delete all but the newest three of its kind; bases and hashes are kept."""
         check_name("kernel", kernel)
