@@ -11,13 +11,16 @@ The column ``kernel`` of a snapshot says of which kind it is:
 from __future__ import annotations
 
 from abc import abstractmethod
+from typing import TYPE_CHECKING
 
 from maskedbandits.errors import UserError
-from maskedbandits.service.event_columns import EventColumns
 from maskedbandits.service.storage.base import Row
 from maskedbandits.service.storage.layouts import IDS, Layout
 from maskedbandits.service.storage.models import EventRow, SnapshotHead, SnapshotRow, check_name
 from maskedbandits.service.storage.upgrade import Upgrades
+
+if TYPE_CHECKING:
+    from maskedbandits.service.event_columns import EventColumns
 
 MAX_SNAPSHOTS = 3  # of an experiment and a kind
 MAX_SEQ = 2**62  # no event has a higher number
