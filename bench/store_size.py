@@ -24,6 +24,7 @@ from typing import NamedTuple
 
 from maskedbandits.service.storage import Store, open_store
 from maskedbandits.service.storage.models import DECISION_ID_BYTES, NewArmRow, NewReport
+from maskedbandits.service.storage.schema import REUSE_SHARE
 
 STEPS = 4  # of a day
 KEPT = 30  # days of events
@@ -111,7 +112,7 @@ _TOTAL = (
 )
 _WORK = (  # tables that autovacuum is about to clean, by their settings
     "SELECT 1 FROM pg_stat_user_tables AS s JOIN pg_class AS c ON c.oid = s.relid "
-    "WHERE s.relname IN ('event', 'report_id') AND s.n_dead_tup > 50 + 0.02 * greatest(c.reltuples, 0)"
+    f"WHERE s.relname IN ('event', 'report_id') AND s.n_dead_tup > 50 + {REUSE_SHARE} * greatest(c.reltuples, 0)"
 )
 STORES = {"SQLite": open_sqlite, "PostgreSQL": open_postgres}
 

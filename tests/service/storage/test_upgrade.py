@@ -229,6 +229,17 @@ def test_upgrades_at_once_do_the_work_once(any_url: str, version: int, monkeypat
         assert sum(event.expires is not None for event in store.read_events(1, 0, 99)) == 10
 
 
+def test_ids_of_a_deleted_experiment_do_not_block_upgrade(shared_url: str) -> None:
+    """Its events may still be there; its ids expire like all others."""
+    with open_store(shared_url) as store:
+        with write_tables(store) as tx:
+            tx.execute("DELETE FROM experiment WHERE id = 2")
+        assert store.upgrade(rewrite_nothing) == (3, 4)
+        store.forget(LATER)
+        with read_tables(store) as tx:
+            assert not tx.query("SELECT 1 FROM report_id")
+
+
 def wait_for(condition: Callable[[], bool]) -> None:
     for _ in range(6_000):
         if condition():

@@ -136,7 +136,8 @@ TABLES = {
 }
 
 # Old events and ids are deleted all the time. By default PostgreSQL lets them fill a fifth of the table.
-REUSE = "autovacuum_vacuum_scale_factor = 0.02"
+REUSE_SHARE = 0.01
+REUSE = f"autovacuum_vacuum_scale_factor = {REUSE_SHARE}"
 FULL = " WITH (fillfactor = 100)"  # of an index that only grows at its end: leave no room in its pages
 
 # What version 4 has beside the tables of version 3.

@@ -119,7 +119,7 @@ class Upgrades(StoreBackend):
     def _move_ids(self) -> None:
         """Move all ids to their own table, a few at a time."""
         with self._begin_read() as tx:
-            experiments = [experiment for (experiment,) in tx.query("SELECT id FROM experiment ORDER BY id")]
+            experiments = _list_unmoved(tx)
         for experiment in experiments:
             last: bytes | None = b""
             while last is not None:
@@ -131,9 +131,8 @@ class Upgrades(StoreBackend):
         """Remove the old indexes and columns, which are empty now."""
         if not _has_key(tx, MOVING_KEY):
             return
-        left = tx.query("SELECT experiment FROM event WHERE old_decision IS NOT NULL LIMIT 1")
-        if left:
-            raise StoreUnavailable(f"{self.name}: experiment {left[0][0]} has ids that were not moved: try again")
+        if left := _list_unmoved(tx):
+            raise StoreUnavailable(f"{self.name}: experiment {left[0]} has ids that were not moved: try again")
         for statement in ("DROP INDEX event_decision", "DROP INDEX event_expires", *self.DROP_OLD_COLUMNS):
             tx.execute(statement)
         tx.execute("DELETE FROM meta WHERE key = ?", (MOVING_KEY,))
@@ -148,7 +147,7 @@ class Upgrades(StoreBackend):
         _set_key(tx, schema.VERSION_KEY, str(SHARED_VERSION))
         self._expand(tx)
         self._switch(tx)
-        for (experiment,) in tx.query("SELECT id FROM experiment"):
+        for experiment in _list_unmoved(tx):
             last: bytes | None = b""
             while last is not None:
                 last = _move_some(tx, experiment, last)
@@ -187,6 +186,12 @@ def _set_key(tx: Transaction, key: str, value: str) -> None:
         "INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
         (key, value),
     )
+
+
+def _list_unmoved(tx: Transaction) -> list[int]:
+    """Return the experiments with ids in their log, also those that are being deleted."""
+    rows = tx.query("SELECT DISTINCT experiment FROM event WHERE old_decision IS NOT NULL ORDER BY experiment")
+    return [experiment for (experiment,) in rows]
 
 
 def _move_some(tx: Transaction, experiment: int, after: bytes) -> bytes | None:
