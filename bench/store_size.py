@@ -111,7 +111,7 @@ _TOTAL = (
     "WHERE n.nspname = 'public' AND c.relkind = 'r'"
 )
 _WORK = (  # tables that autovacuum is about to clean, by their settings
-    "SELECT 1 FROM pg_stat_user_tables AS s JOIN pg_class AS c ON c.oid = s.relid "  # noqa: S608 - a number
+    "SELECT 1 FROM pg_stat_user_tables AS s JOIN pg_class AS c ON c.oid = s.relid "  # noqa: S608 - our own number
     f"WHERE s.relname IN ('event', 'report_id') AND s.n_dead_tup > 50 + {REUSE_SHARE} * greatest(c.reltuples, 0)"
 )
 STORES = {"SQLite": open_sqlite, "PostgreSQL": open_postgres}

@@ -82,9 +82,11 @@ def compact(store: Store, row: ExperimentRow, cutoff: int, tick: Tick = lambda: 
     if not store.may_remove_events:
         raise UserError(f"{store.name}: processes of the release before may use it: run maskedbandits upgrade first")
     first = kept = store.read_first(row.id) or row.first_seq  # rows may have been deleted by hand
-    if (unfinished := find_base(store, row, first)) is not None:
+    unfinished = find_base(store, row, first)
+    if unfinished is not None:
         kept = _remove_up_to(store, row, unfinished, tick)
-    if (base := build_base(store, row, cutoff, tick)) is not None:
+    oldest = store.read_first_hour(row.id)
+    if oldest is not None and oldest < cutoff and (base := build_base(store, row, cutoff, tick)) is not None:
         kept = _remove_up_to(store, row, base, tick)
     return CompactionResult(row.name, kept - first, kept)
 
@@ -99,9 +101,11 @@ def _remove_up_to(store: Store, row: ExperimentRow, base: SnapshotHead, tick: Ti
 
 
 def find_base(store: Store, row: ExperimentRow, first: int) -> SnapshotHead | None:
-    """Return a base whose events are not all removed yet: an earlier compaction was interrupted."""
-    bases = [head for head in store.list_states(row.id) if head.kernel.startswith(BASE)]
-    return bases[0] if bases and bases[0].seq >= first else None
+    """Return a base of a compaction that was interrupted: some of its events, or of earlier snapshots, are there."""
+    states = store.list_states(row.id)
+    bases = [head for head in states if head.kernel.startswith(BASE)]
+    is_unfinished = bases and (bases[0].seq >= first or any(head.seq < bases[0].seq for head in states))
+    return bases[0] if is_unfinished else None
 
 
 def build_base(store: Store, row: ExperimentRow, cutoff: int, tick: Tick) -> SnapshotHead | None:

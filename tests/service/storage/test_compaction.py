@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import json
 import os
 import signal
 import subprocess
@@ -13,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from aged import DAYS, NOW, append_reports, create_aged, find
+from fold_log import build_config, build_log
 from registries import open_registry, until
 from store_samples import refused
 
@@ -28,7 +31,8 @@ from maskedbandits.service.replay import AGREES, BAD, OTHER_MACHINE, ROUNDED, Cl
 from maskedbandits.service.state import ExperimentState
 from maskedbandits.service.storage import Store, open_store
 from maskedbandits.service.storage.backup import backup, restore
-from maskedbandits.service.storage.models import ExperimentRow, NewReport
+from maskedbandits.service.storage.models import ExperimentRow, NewArmRow, NewReport
+from maskedbandits.service.storage.retention import PERMANENT
 
 pytest_plugins = ["store_fixtures"]
 
@@ -315,6 +319,18 @@ def test_killed_compaction_is_resumed(any_url: str, ticks: int) -> None:
         assert replay(store, row, []).holds
 
 
+def test_earlier_snapshots_go_with_their_events(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also if the process was killed in between: they may hold reports."""
+    write_snapshot(store, find(store, "headlines"), 100)
+    with monkeypatch.context() as patch:
+        patch.setattr(type(store), "drop_snapshots_before", lambda self, experiment, seq: None)
+        compact(store, find(store, "headlines"), CUTOFF)
+    cut = find(store, "headlines").first_seq - 1
+    assert {head.seq for head in store.list_states(1)} == {100, cut}
+    assert compact(store, find(store, "headlines"), CUTOFF).removed == 0
+    assert {head.seq for head in store.list_states(1)} == {cut}
+
+
 def test_others_write_while_events_are_removed(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     remove = type(store).remove_events
     monkeypatch.setattr(type(store), "remove_events", lambda self, experiment, seq: remove(self, experiment, seq, 50))
@@ -418,3 +434,25 @@ def test_service_removes_old_events_while_it_runs(
         row = find(store, "headlines")
         assert (row.first_seq, replay(store, row, []).digest) == (row.seq + 1, digest)
     assert "old events are removed" in capsys.readouterr().err
+
+
+def test_store_of_release_before_starts_from_its_snapshot(any_store: Store) -> None:
+    old = json.loads((Path(__file__).parents[1] / "old_snapshots.json").read_text())["auto"]
+    log = build_log("auto")
+    arms = [NewArmRow(f"arm {place}") for place in range(4)]
+    row = any_store.create_experiment("old", json.dumps(build_config("auto")), arms, 0, 0)
+    with write_tables(any_store) as tx:
+        tx.execute("DELETE FROM event WHERE experiment = 1")
+        names = ["experiment", *PERMANENT]
+        insert = f"INSERT INTO event ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})"  # noqa: S608 - our own names
+        tx.execute_many(insert, [(1, *(getattr(event, name) for name in PERMANENT)) for event in log])
+        tx.execute("UPDATE experiment SET seq = ? WHERE id = 1", (len(log),))
+    any_store.save_snapshot(1, old["seq"], "0123456789abcdef", base64.b64decode(old["body"]), old["sha256"])
+    row = find(any_store, "old")
+    state, whole = load_newest(any_store, row), fold(any_store, row)
+    assert (state.seq, state.compute_digest()) == (len(log), whole.compute_digest())
+    assert state.log_hash.value == whole.log_hash.value
+    assert [claim.kernel for claim in replay(any_store, row, []).list_claims(AGREES)] == ["0123456789abcdef"]
+    assert compact(any_store, row, 10).removed > 400
+    row = find(any_store, "old")
+    assert fold(any_store, row, load_newest(any_store, row)).compute_digest() == whole.compute_digest()

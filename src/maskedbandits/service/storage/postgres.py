@@ -6,15 +6,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.pq import TransactionStatus
 
 from maskedbandits.errors import UserError, translate_errors
-from maskedbandits.service.event_columns import NUMBERS, EventColumns, Ints
 from maskedbandits.service.storage import errors, schema
 from maskedbandits.service.storage.base import Row, TableRows, Transaction
 from maskedbandits.service.storage.errors import Busy, LayoutChanged, StoreUnavailable, Unreachable, first_line
@@ -30,6 +28,9 @@ from maskedbandits.service.storage.layouts import (
 from maskedbandits.service.storage.models import DECISION_ID_BYTES, EventRow, NewReport, Visit, check_decision_ids
 from maskedbandits.service.storage.retention import PERMANENT
 from maskedbandits.service.storage.store import Store
+
+if TYPE_CHECKING:
+    from maskedbandits.service.event_columns import EventColumns
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
@@ -111,18 +112,20 @@ class PostgresStore(Store):
 
         The server returns one array for each column, which is read without an object for each value.
         """
+        from maskedbandits.service.storage import packed  # it imports numpy, which is slow
+
         with self._lend_connection() as connection, translate_postgres_errors(self.name):
             result = connection.execute(_COLUMNS, (experiment, after, limit), binary=True).pgresult
             values = [None if result is None else result.get_value(0, index) for index in range(len(_READ))]
         if values[0] is None:
-            return EventColumns.from_rows([])
-        numbers = {name: _read_array(value or b"") for name, value in zip(_READ, values, strict=True)}
-        others = np.flatnonzero(numbers.pop("other"))
-        columns = EventColumns(**numbers, changes={}, questions={})
+            return packed.EventColumns.from_rows([])
+        numbers = {name: packed.read_array(value or b"") for name, value in zip(_READ, values, strict=True)}
+        others = numbers.pop("other").nonzero()[0]
+        columns = packed.EventColumns(**numbers, changes={}, questions={})
         if not others.size:
             return columns
         if others.size > columns.size // 8:
-            return EventColumns.from_rows(self.read_events(experiment, after, limit))
+            return columns.from_rows(self.read_events(experiment, after, limit))
         with self._begin_read() as tx:
             rows = tx.query(_OTHERS, (experiment, columns.seq[others].tolist()))
         found = [EventRow(**dict(zip(PERMANENT, row, strict=True)), expires=None) for row in rows]
@@ -271,11 +274,6 @@ def _format_array(column: Sequence[int | None]) -> str:
     return "{" + ",".join(map(str, column)).replace("None", "NULL") + "}"
 
 
-def _read_array(value: bytes) -> Ints:
-    """Return a binary array of bigints without NULLs."""
-    return np.frombuffer(value, dtype=_ELEMENT, offset=_ARRAY_HEAD_BYTES)["value"].astype(np.int64)
-
-
 def _group_visits(visits: Sequence[Visit]) -> Iterator[tuple[int, list[int]]]:
     """Yield minutes with indexes of visits, such that no group has a visitor twice."""
     seen: dict[tuple[int, bytes], int] = {}
@@ -373,15 +371,14 @@ def _format_append(layout: Layout) -> bytes:
 
 _APPEND = {layout: _format_append(layout) for layout in Layout}
 
-_READ = (*NUMBERS, "other")  # the columns of an event, and whether it has more than these
+_NUMBERS = ("seq", "arm", "bit", "epsilon", "probability", "flags", "hour", "config")
+_READ = (*_NUMBERS, "other")  # the columns of an event, and whether it has more than these
 _COLUMNS = f"""
-SELECT array_agg(seq), {", ".join(f"array_agg(coalesce({name}, -1)::bigint)" for name in NUMBERS[1:])},
+SELECT array_agg(seq), {", ".join(f"array_agg(coalesce({name}, -1)::bigint)" for name in _NUMBERS[1:])},
     array_agg((kind <> 'report' OR question IS NOT NULL)::int::bigint)
 FROM (SELECT * FROM event WHERE experiment = %s AND seq > %s ORDER BY seq LIMIT %s) AS read
 """.encode()  # noqa: S608 - our own names
 _OTHERS = f"SELECT {', '.join(PERMANENT)} FROM event WHERE experiment = ? AND seq = ANY(?) ORDER BY seq"  # noqa: S608 - our own names
-_ARRAY_HEAD_BYTES = 20  # dimensions, flags, type, length and first index
-_ELEMENT = np.dtype([("length", ">i4"), ("value", ">i8")])
 
 _FIND_TOKENS = b"""
 SELECT (

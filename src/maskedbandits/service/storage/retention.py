@@ -11,13 +11,16 @@ The column ``kernel`` of a snapshot says of which kind it is:
 from __future__ import annotations
 
 from abc import abstractmethod
+from typing import TYPE_CHECKING
 
 from maskedbandits.errors import UserError
-from maskedbandits.service.event_columns import EventColumns
 from maskedbandits.service.storage.base import Row
 from maskedbandits.service.storage.layouts import IDS, Layout
 from maskedbandits.service.storage.models import EventRow, SnapshotHead, SnapshotRow, check_name
 from maskedbandits.service.storage.upgrade import Upgrades
+
+if TYPE_CHECKING:
+    from maskedbandits.service.event_columns import EventColumns
 
 MAX_SNAPSHOTS = 3  # of an experiment and a kind
 MAX_SEQ = 2**62  # no event has a higher number
@@ -49,6 +52,12 @@ class Retention(Upgrades):
         """Return the number of the oldest event that is there; None if there is none."""
         with self._begin_read() as tx:
             found = tx.query("SELECT seq FROM event WHERE experiment = ? ORDER BY seq LIMIT 1", (experiment,))
+        return int(found[0][0]) if found else None
+
+    def read_first_hour(self, experiment: int) -> int | None:
+        """Return the hour of the oldest event that is there; None if there is none."""
+        with self._begin_read() as tx:
+            found = tx.query("SELECT hour FROM event WHERE experiment = ? ORDER BY seq LIMIT 1", (experiment,))
         return int(found[0][0]) if found else None
 
     def save_snapshot(self, experiment: int, seq: int, kernel: str, body: bytes, sha256: str) -> None:

@@ -7,15 +7,11 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
-from itertools import chain
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from maskedbandits.errors import UserError, translate_errors
-from maskedbandits.service.event_columns import EventColumns, Ints
 from maskedbandits.service.storage import errors, schema
 from maskedbandits.service.storage.base import Row, TableRows, Transaction, placeholders
 from maskedbandits.service.storage.errors import LayoutChanged, StoreUnavailable, Unreachable, first_line
@@ -37,6 +33,9 @@ from maskedbandits.service.storage.models import (
     check_decision_ids,
 )
 from maskedbandits.service.storage.store import Store
+
+if TYPE_CHECKING:
+    from maskedbandits.service.event_columns import EventColumns
 
 STORE_ID, BACKUP_ID = 0x4D425356, 0x4D425342  # "MBSV" and "MBSB": the application id in a file's header
 POLL_S = 0.01
@@ -110,18 +109,18 @@ class SqliteStore(Store):
 
         SQLite packs the columns of a usual report into one integer, since each value that it returns takes time.
         """
+        from maskedbandits.service.storage import packed  # it imports numpy, which is slow
+
         first, last = after + 1, after + limit
         with self._begin_read() as tx:
-            like = tx.query(_USUAL, (experiment, first, last))
+            like = tx.query(packed.USUAL, (experiment, first, last))
             epsilon, hour = like[0] if like else (0, 0)
-            rows = tx.query(_PACKED, (epsilon, hour, hour, hour, experiment, first, last))
-        packed = np.fromiter(chain.from_iterable(rows), dtype=np.int64, count=len(rows))
-        if len(rows) < limit or np.count_nonzero(packed < 0) > limit // 8:  # the end, a gap, or other reports
-            return EventColumns.from_rows(self.read_events(experiment, after, limit))
-        columns = unpack_events(packed, first, epsilon, hour)
-        unusual = np.flatnonzero(packed < 0)
+            rows = tx.query(packed.PACKED, (epsilon, hour, hour, hour, experiment, first, last))
+        columns, unusual = packed.unpack_events(rows, first, epsilon, hour)
+        if len(rows) < limit or unusual.size > limit // 8:  # the end, a gap, or other reports
+            return columns.from_rows(self.read_events(experiment, after, limit))
         others: list[EventRow] = []
-        for start, end in _list_runs(unusual):
+        for start, end in packed.list_runs(unusual):
             others += self._read_rows(experiment, first + start, first + end)
         return columns.replace(unusual, others)
 
@@ -229,39 +228,6 @@ def _assign_token(tx: Transaction, visit: Visit) -> bytes:
         visit[:4],
     )
     return visit.token
-
-
-# A usual report as one integer of 63 bits; -1 for any other event. It has the epsilon and about the hour of another.
-_PACKED = (
-    "SELECT CASE WHEN epsilon = ? AND kind = 'report' AND question IS NULL AND hour BETWEEN ? AND ? + 4095 "
-    "AND flags BETWEEN 0 AND 63 AND config BETWEEN 0 AND 65535 AND arm BETWEEN 0 AND 1023 "
-    "AND probability BETWEEN 0 AND 131071 AND bit BETWEEN 0 AND 1 "
-    "THEN ((((hour - ?) * 64 + flags) * 65536 + config) * 1024 + arm) * 262144 + probability * 2 + bit ELSE -1 END "
-    "FROM event WHERE experiment = ? AND seq BETWEEN ? AND ? ORDER BY seq"
-)
-_USUAL = (
-    "SELECT epsilon, hour FROM event WHERE experiment = ? AND seq BETWEEN ? AND ? AND kind = 'report' "
-    "AND question IS NULL ORDER BY seq LIMIT 1"
-)
-_PARTS = (("bit", 1), ("probability", 17), ("arm", 10), ("config", 16), ("flags", 6), ("hour", 12))  # and their bits
-
-
-def unpack_events(packed: Ints, first: int, epsilon: int, hour: int) -> EventColumns:
-    """Return the columns of packed reports; the values of other events have no meaning."""
-    values: dict[str, Ints] = {}
-    for name, bits in _PARTS:
-        values[name] = packed & ((1 << bits) - 1)
-        packed = packed >> bits
-    values["hour"] = values["hour"] + hour
-    seq = np.arange(first, first + packed.size)
-    return EventColumns(seq=seq, epsilon=np.full(packed.size, epsilon), **values, changes={}, questions={})
-
-
-def _list_runs(places: Ints) -> Iterator[tuple[int, int]]:
-    """Yield the first and the last of places that follow each other."""
-    if places.size:
-        ends = np.flatnonzero(np.diff(places) > 1)
-        yield from zip(places[[0, *(ends + 1)]].tolist(), places[[*ends, -1]].tolist(), strict=True)
 
 
 def _append_with_id(tx: Transaction, report: NewReport, seq: int) -> bool:
