@@ -180,7 +180,6 @@ def test_requests_get_503_while_store_is_gone(served: Served) -> None:
     token = served.post(DECISIONS).json["token"]
     with without_store(served):
         replies = [
-            served.post(DECISIONS, {"visitor": "v"}),
             served.post(REPORTS, {"token": token, "bit": 1}),
             served.post("/v1/experiments", {**SMALL, "name": "other"}),
             served.patch("/v1/experiments/headline", {"status": "paused"}),
@@ -196,6 +195,7 @@ def test_requests_get_503_while_store_is_gone(served: Served) -> None:
         assert served.get("/v1/experiments/headline").status == 200
         assert served.get("/v1/experiments").status == 503  # the list comes from the store
         assert served.post(DECISIONS).status == 200  # it needs no store; devices keep their reports until there is one
+        assert served.post(DECISIONS, {"visitor": "v"}).json["stored"] is False
         assert 'maskedbandits_store_away{worker="0"} 1' in served.get("/metrics").body.decode()
     assert served.get("/readyz").json == {"status": "ready", "reasons": []}
     assert served.post(REPORTS, {"token": token, "bit": 1}).json == {"status": "accepted"}
@@ -234,10 +234,10 @@ def test_full_queue_loses_no_report(storage: str, served: Served) -> None:
             assert narrow.post(REPORTS, report).json == {"status": "accepted"}
 
 
-def test_visitor_without_store_leaves_nothing_pending(served: Served) -> None:
+def test_visitor_without_store_has_one_pending_report(served: Served) -> None:
     with without_store(served):
-        assert served.post(DECISIONS, {"visitor": "v"}).status == 503
-    assert served.get(STATE).json["pending"] == [0, 0]
+        assert served.post(DECISIONS, {"visitor": "v"}).json["stored"] is False
+    assert sum(served.get(STATE).json["pending"]) == 1
 
 
 def test_closing_app_stops_registry(registry: ExperimentRegistry, store: Store) -> None:

@@ -9,7 +9,7 @@ import click
 from maskedbandits._util.safe_text import format_count
 from maskedbandits.cli.output import echo, echo_json
 from maskedbandits.cli.storage import StoreOptions, find_experiments, open_for_verb, store_options
-from maskedbandits.cli.verb import Failure, Verb, json_option
+from maskedbandits.cli.verb import Failure, Verb, WholeNumber, json_option
 from maskedbandits.errors import UserError
 
 
@@ -22,7 +22,7 @@ from maskedbandits.errors import UserError
 )
 @click.argument("experiment", required=False)
 @store_options
-@click.option("--days", type=click.IntRange(1), show_default="retention_days", help="Keep the events of so many days.")
+@click.option("--days", type=WholeNumber(1), show_default="retention_days", help="Keep the events of so many days.")
 @json_option
 def compact(experiment: str | None, storage: StoreOptions, days: int | None, json_wanted: bool) -> None:
     """Remove events of the log that are older than some days.
