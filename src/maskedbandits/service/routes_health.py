@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from msgspec import Meta, Struct
 
 from maskedbandits.service.http import LIMITED_KEY, Request, RequestError, Response, RouteTable, json_response
-from maskedbandits.service.schemas import Degradation, Readiness
 from maskedbandits.service.server.metrics import View, select_listed
 from maskedbandits.service.server.readiness import list_reasons, publish
 from maskedbandits.service.storage import StoreUnavailable
@@ -21,6 +22,22 @@ if TYPE_CHECKING:
 OPEN_METRICS = "application/openmetrics-text"
 TEXT_TYPE = (b"content-type", b"text/plain; version=0.0.4; charset=utf-8")
 OPEN_TYPE = (b"content-type", f"{OPEN_METRICS}; version=1.0.0; charset=utf-8".encode())
+
+
+class Degradation(Struct):
+    """A reason why a part of the service does not work now."""
+
+    code: Annotated[str, Meta(description="Stable name of the reason.")]
+    text: Annotated[str, Meta(description="The reason in one line.")]
+
+
+class Readiness(Struct):
+    """Whether every worker that accepts requests can decide."""
+
+    status: Annotated[
+        Literal["ready", "degraded"], Meta(description="`degraded`: decisions go on, and something else does not.")
+    ]
+    reasons: Annotated[list[Degradation], Meta(description="Why the service is degraded.")]
 
 
 class HealthRoutes:

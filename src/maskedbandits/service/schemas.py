@@ -415,22 +415,6 @@ class GroupsStateAnswer(Struct):
     ]
 
 
-class Degradation(Struct):
-    """A reason why a part of the service does not work now."""
-
-    code: Annotated[str, Meta(description="Stable name of the reason.")]
-    text: Annotated[str, Meta(description="The reason in one line.")]
-
-
-class Readiness(Struct):
-    """Whether every worker that accepts requests can decide."""
-
-    status: Annotated[
-        Literal["ready", "degraded"], Meta(description="`degraded`: decisions go on, and something else does not.")
-    ]
-    reasons: Annotated[list[Degradation], Meta(description="Why the service is degraded.")]
-
-
 class ProblemAnswer(Struct):
     """An error (RFC 9457), with the media type `application/problem+json`."""
 
