@@ -101,9 +101,8 @@ def test_the_build_sees_what_it_needs(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     [wheel] = (tmp_path / "dist").iterdir()
     with zipfile.ZipFile(wheel) as file:
-        assert {"maskedbandits/service/client.js", "maskedbandits/service/dashboard/page/index.html"} <= {
-            *file.namelist()
-        }
+        needed = {"client.js", "report-worker.js", "dashboard/page/index.html"}
+        assert {f"maskedbandits/service/{name}" for name in needed} <= {*file.namelist()}
     assert (tmp_path / "packaging" / "lock.txt").exists()
 
 
