@@ -365,6 +365,7 @@ export class Device {
     const fault = firstOf({
       "the offer is not of this experiment": content.experiment !== this.#experiment,
       "the offer is not of this service": isOther,
+      "the service cannot store this visitor's decision now, so the next one would cost again": content.stored === false,
       "the offer lacks its time, now: ask a newer service": typeof content.now !== "number",
     });
     return this.#accept({ ...offer, faultOfTimes: fault || offer.faultOfTimes }, away);

@@ -181,7 +181,7 @@ test("an offer that cannot be used is shown, and not paid for", async () => {
     [{ experiment: "other" }, /not of this experiment/], [{ experiment: undefined }, /not of this experiment/],
     [{ service: "https://other.example" }, /not of this service/], [{ service: 5 }, /not of this service/],
     [{ now: undefined }, /lacks its time/], [{ now: "1" }, /lacks its time/], [{ epsilon: 17 }, /epsilon/],
-    [{ token: "short" }, /no token/], [{ participate: false }, /requests no report/], [{ epsilon: 1.5 }, /exceed the cap/],
+    [{ stored: false }, /cannot store/], [{ token: "short" }, /no token/], [{ participate: false }, /requests no report/], [{ epsilon: 1.5 }, /exceed the cap/],
     [{ report_at: offer.now }, /report_at/], [{ now: offer.now + 60 }, /report_at/], [{ expires: offer.now + 31 * DAY }, /30 days/],
   ];
   for (const [change, why] of cases) {
@@ -200,6 +200,18 @@ test("an offer that cannot be used is shown, and not paid for", async () => {
   for (const nothing of [null, undefined, 5, [], {}, { arm: "" }]) {
     assert.deepEqual((({ arm, participates }) => [arm, participates])(await opened(client).adopt(nothing)), [null, false]);
   }
+});
+
+test("while the server's store is away, an adopted offer costs nothing, and a promise is kept", async () => {
+  const { world, page } = visited();
+  const offer = await offered(world);
+  assert.ok((await page().adopt(offer)).participates);
+  for (let i = 0; i < 3; i++) {
+    const other = { ...offer, arm: "thin", stored: false, token: `token-of-reload-${i}` };
+    const decision = await page().adopt(other);
+    assert.deepEqual([decision.arm, decision.participates, await page().remaining()], ["thin", false, 999]);
+  }
+  assert.ok((await page().adopt({ ...offer, stored: false })).participates);
 });
 
 test("adopted groups show the person's own arm", async () => {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import re
 import threading
 import time
@@ -15,6 +16,8 @@ import pytest
 from running import Running, running
 
 from browsers import needs_browser, one_at_a_time
+from maskedbandits.service.auth import create_key
+from maskedbandits.service.storage import open_store
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install playwright")
 serving = pytest.importorskip("werkzeug.serving", reason="flask is not installed: pip install flask")
@@ -22,7 +25,7 @@ pytest.importorskip("uvicorn", reason="the service is not installed: pip install
 pytest_plugins = ["browsers"]
 pytestmark = [needs_browser, one_at_a_time]
 SITE = Path(__file__).parents[2] / "examples" / "server_decisions" / "layouts.py"
-EXPERIMENT = {"name": "layouts", "epsilon": 1, "policy": "klucb-cf", "arms": [{"name": "list"}, {"name": "columns"}]}
+README = SITE.with_name("README.md")
 
 
 def load_site() -> ModuleType:
@@ -39,6 +42,7 @@ class Backend:
 
     def __init__(self) -> None:
         self.app: Any = None
+        self.public_keys: list[str] = []
         self.server = serving.make_server("127.0.0.1", 0, self.answer, threaded=True)
         self.address = f"http://localhost:{self.server.server_port}"
 
@@ -57,15 +61,29 @@ def backend() -> Iterator[Backend]:
     thread.join()
 
 
-@pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory, backend: Backend) -> Iterator[Running]:
-    folder = tmp_path_factory.mktemp("service")
-    allowed = {"MASKEDBANDITS_CORS": backend.address}
-    with running(f"sqlite:///{folder / 'bandits.db'}", environment=allowed, folder=folder) as started:
+def read_experiment() -> dict[str, Any]:
+    found = re.search(r"experiments -d '(\{.*?\})'$", README.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+    assert found
+    return {**json.loads(found[1]), "policy": "klucb-cf"}  # compiles faster
+
+
+@pytest.fixture(params=["keys", "no keys"])
+def service(request: pytest.FixtureRequest, tmp_path: Path, backend: Backend) -> Iterator[Running]:
+    url, keys = f"sqlite:///{tmp_path / 'bandits.db'}", dict.fromkeys(("admin", "backend", "device"), "")
+    if request.param == "keys":
+        with open_store(url, create=True) as store:
+            keys = {role: create_key(store, role, role, 0)[1] for role in keys}
+    with running(url, environment={"MASKEDBANDITS_CORS": backend.address}, folder=tmp_path) as started:
         started.wait_until_ready()
-        assert started.ask("POST", "/v1/experiments", EXPERIMENT)[0] == 201
+        started.key = keys["admin"]
+        assert started.ask("POST", "/v1/experiments", read_experiment())[0] == 201
         assert started.ask("POST", "/v1/experiments/layouts/decisions", {})[0] == 200  # compiles
-        backend.app = load_site().create_app(started.address, timeout=60)
+        backend.app = load_site().create_app(started.address, keys["backend"] or None, keys["device"] or None, 60)
+        backend.public_keys = [keys["device"]] if keys["device"] else []
+        if backend.public_keys:
+            started.key = keys["device"]
+            assert started.ask("POST", "/v1/experiments/layouts/decisions", {})[0] == 403
+            started.key = keys["admin"]
         yield started
 
 
@@ -84,6 +102,7 @@ def test_backend_decides_and_browser_reports(browser: Any, backend: Backend, ser
     layout = re.search(r'<body class="(list|columns)">', reply.text())  # before any script runs
     assert layout
     assert reply.headers["cache-control"] == "no-store"
+    assert re.findall(r"mb_[A-Za-z0-9_-]{43}", reply.text()) == backend.public_keys
     assert read_status(page) == "A masked report follows later."
     page.locator("button").click()
     assert f'<body class="{layout[1]}">' in page.reload().text()

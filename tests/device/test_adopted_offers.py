@@ -60,6 +60,7 @@ def test_offer_adopted_twice_is_one_promise(url: str, service: Service, clock: C
         ({"epsilon": 17}, 0, "epsilon"),
         ({"epsilon": 1.5}, 0, "above the cap"),
         ({"token": "short"}, 0, "no token"),
+        ({"stored": False}, 0, "cannot store"),
         ({"participate": False}, 0, "requests no report"),
         ({"report_at": START}, 0, "report_at"),
         ({"now": START + 60}, 0, "report_at"),
@@ -79,6 +80,26 @@ def test_unusable_offer_is_shown_and_not_paid(
         assert device.ledger is not None
         assert device.ledger.spent == 0
     assert not service.arrivals
+
+
+def test_reloads_without_store_cost_nothing(url: str, service: Service, clock: Clock) -> None:
+    """While its store is away, a service decides for a known visitor again."""
+    with opened(url, cap=5) as device:
+        promised = device.decide(visitor="ann")
+        offer = request_offer(url, "headline", visitor="ann")
+        assert device.adopt(offer).participate
+        service.decision = {"stored": False}
+        for reload in range(3):
+            other = {**offer, "stored": False, "token": f"token-of-the-reload-{reload}"}
+            assert "cannot store" in device.adopt(other).why
+            service.visitors.clear()
+            decision = device.decide(visitor="ann")
+            assert "cannot store" in decision.why
+            assert (decision.arm, decision.participate) == ("plain", False)
+        assert device.adopt({**offer, "stored": False}).participate  # its own promise
+        assert promised.report(1)
+        assert device.ledger is not None
+        assert device.ledger.spent == 2
 
 
 def test_late_adoption_hurries_no_report(url: str, service: Service, clock: Clock) -> None:

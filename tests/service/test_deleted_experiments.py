@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import pytest
 from registries import build_registry, until
 from web import SMALL, Served
 
 from helpers.private import read_tables
 from maskedbandits.service import log_reader
+from maskedbandits.service.http import RequestError
+from maskedbandits.service.registry import ExperimentRegistry
 from maskedbandits.service.storage import Store, schema
 from maskedbandits.service.storage.deletion import OWNED_TABLES
 
@@ -78,6 +83,43 @@ def test_next_process_goes_on_with_a_deletion(
     with Served(build_registry(storage)) as later:
         later.run(until(lambda: not count_rows(store, 1)))
         assert later.get(ONE).status == 404
+
+
+def test_change_of_just_deleted_experiment_gets_404(
+    served: Served, registry: ExperimentRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process deletes it after the request has found it."""
+    live = registry.get("headline")
+    served.patch(ONE, {"status": "archived"})
+    archived = served.run(registry.resolve("headline"))
+    assert served.ask("DELETE", ONE).status == 202
+
+    async def find(name: str) -> object:
+        return live
+
+    monkeypatch.setattr(registry, "resolve_open", find)
+    for method, path, body in [
+        ("PATCH", ONE, {"status": "paused"}),
+        ("POST", f"{ONE}/arms", {"name": "new"}),
+        ("PATCH", f"{ONE}/arms/long", {"payload": 1}),
+    ]:
+        reply = served.ask(method, path, body)
+        assert (reply.status, reply.json["code"]) == (404, "unknown_experiment"), path
+    with pytest.raises(RequestError, match="no such experiment"):
+        served.run(registry.delete(archived))
+
+
+def test_closed_experiment_leaves_no_memory(served: Served, registry: ExperimentRegistry) -> None:
+    served.patch(ONE, {"source_limit": {"second": 900}})
+    for token in [each["token"] for each in served.post(f"{ONE}/decisions", {"n": 3}).json["decisions"]]:
+        assert served.post(REPORTS, {"token": token, "bit": 1}).verdict == "accepted"
+    live = registry.get("headline")
+    assert live is not None
+    parts = [weakref.ref(part) for part in (live, live.arms, live.sources, live.unmasked)]
+    del live
+    served.patch(ONE, {"status": "archived"})
+    gc.collect()
+    assert [part() for part in parts] == [None] * 4
 
 
 @pytest.mark.parametrize("name", ["none", "no_slug"])

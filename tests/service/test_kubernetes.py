@@ -16,6 +16,7 @@ from scripts import charts
 
 from maskedbandits import __version__
 from maskedbandits.service.app import OPERATIONS
+from maskedbandits.service.rate_limits import ClientAddresses
 from maskedbandits.service.server.settings import load_settings
 from maskedbandits.service.server.supervisor import GRACE_S
 
@@ -83,6 +84,8 @@ def test_validation_notices_a_wrong_field() -> None:
         {"settings": {"body_limit": 1 << 20}},  # Helm would print 1.048576e+06
         {"service": {"type": "x"}},
         {"workers": "two"},
+        {"settings": {"trusted_proxies": "proxy.internal"}},
+        {"settings": {"trusted_proxies": ""}},  # the service would trust loopback, and the site share one address
     ],
 )
 def test_schema_refuses_wrong_values(wrong: dict[str, Any]) -> None:
@@ -135,6 +138,14 @@ def test_environment_is_understood_by_the_service() -> None:
         names = {each["name"] for each in container(objects)["env"]}
         assert names == given.keys()
     assert (settings.log_format, load_settings({}, environment(render(ALL)) | secret).address_rate) == ("json", 50.5)
+
+
+def test_visitors_behind_an_ingress_have_own_addresses() -> None:
+    secret = {"MASKEDBANDITS_STORAGE": "postgresql://bandits@db/bandits", "MASKEDBANDITS_SECRET": "0" * 64}
+    addresses = ClientAddresses(load_settings({}, environment(render({})) | secret).trusted_proxies)
+    for ingress in ("10.42.0.7", "172.20.1.1", "192.168.3.4", "100.64.0.9", "fd00::7"):
+        assert addresses.resolve(ingress, "203.0.113.5, 198.51.100.9") == "198.51.100.9"
+    assert addresses.resolve("203.0.113.5", "198.51.100.9") == "203.0.113.5"  # no proxy of the cluster
 
 
 def test_probes_ask_routes_that_need_no_key() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from streaming import reading
 from web import SMALL, Served
 
 from commands import call, refused
@@ -15,7 +16,6 @@ from helpers.private import write_tables
 from maskedbandits.errors import UserError
 from maskedbandits.service.app import OPERATIONS
 from maskedbandits.service.auth import ApiKeys, create_key
-from maskedbandits.service.dashboard.broadcast import ExperimentList
 from maskedbandits.service.openapi import path_format
 from maskedbandits.service.registry import ExperimentRegistry
 from maskedbandits.service.storage import Store, open_store
@@ -82,11 +82,15 @@ def test_audit_trail_has_only_own_experiments(shared: Served, keys: dict[str, st
     assert not store.list_audit(names=[])
 
 
-def test_stream_of_list_has_only_own_experiments() -> None:
-    listed = ExperimentList([{"name": "ours"}, {"name": "theirs"}], "")
-    assert b"theirs" in listed.build_event(None)
-    assert b"theirs" not in listed.build_event(frozenset({"ours"}))
-    assert b"ours" in listed.build_event(frozenset({"ours"}))
+def test_stream_of_list_has_only_own_experiments(shared: Served, keys: dict[str, str]) -> None:
+    async def read(key: str) -> list[str]:
+        async with reading(shared.app, "/v1/live", key=keys[key]) as reader:
+            event = await reader.event("experiments")
+            return sorted(each["name"] for each in event["experiments"])
+
+    assert shared.run(read("owner")) == ["ours", "theirs"]
+    assert shared.run(read("read")) == ["ours"]
+    assert shared.run(read("admin")) == ["ours"]
 
 
 @pytest.mark.parametrize(("method", "path", "body"), [("GET", "/metrics", b""), ("POST", "/v1/experiments", SMALL)])

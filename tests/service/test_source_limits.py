@@ -23,7 +23,7 @@ from maskedbandits.service.recovery import SNAPSHOT_KERNEL
 from maskedbandits.service.replay import Claim, replay
 from maskedbandits.service.schemas import SourceLimit
 from maskedbandits.service.server.settings import Settings
-from maskedbandits.service.source_limits import SourceLimiter, SourceWindow
+from maskedbandits.service.source_limits import SourceHasher, SourceWindow
 from maskedbandits.service.state import ExperimentState, get_mask
 from maskedbandits.service.storage import Store, StoreUnavailable, open_store
 from maskedbandits.service.storage.backup import backup, restore
@@ -72,7 +72,7 @@ def test_limit_applies_to_1000_consecutive_reports() -> None:
 
 
 def test_source_digest_is_of_one_process() -> None:
-    one, other = SourceLimiter(), SourceLimiter()
+    one, other = SourceHasher(), SourceHasher()
     found = one.hash_source("203.0.113.0/24", "shop-web", 5)
     assert found == one.hash_source("203.0.113.0/24", "shop-web", 5)
     assert [len(each) for each in found] == [16, 16, 16]

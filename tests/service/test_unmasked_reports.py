@@ -18,7 +18,7 @@ from maskedbandits.service import unmasked_reports
 from maskedbandits.service.registry import ExperimentRegistry
 from maskedbandits.service.shared_table import SharedTable
 from maskedbandits.service.state import get_mask
-from maskedbandits.service.unmasked_reports import DAY_S, DELTA, MAX_PAIRS, UnmaskedMonitor, UnmaskedTest
+from maskedbandits.service.unmasked_reports import DAY_S, DELTA, MAX_PAIRS, UnmaskedAlarms, UnmaskedTest
 
 pytest_plugins = ["service_fixtures"]
 
@@ -88,8 +88,8 @@ def test_memory_is_bounded_and_busy_block_stays(monkeypatch: pytest.MonkeyPatch)
 
 def test_alarm_is_seen_by_all_workers_and_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     table = SharedTable()
-    first, second = UnmaskedMonitor(table), UnmaskedMonitor(table)
-    assert [first.observe(7, "block", 0, 1, ONE, 0.0) for _ in range(200)].count(True) == 1  # raised once
+    first, second = UnmaskedAlarms(table), UnmaskedAlarms(table)
+    assert [first.raise_alarm(7), first.raise_alarm(7), second.raise_alarm(7)] == [True, False, False]
     assert (second.is_raised(7), second.is_raised(8)) == (True, False)
     now = time.monotonic()
     monkeypatch.setattr(time, "monotonic", lambda: now + DAY_S + 60)

@@ -32,7 +32,8 @@ def request_offer(
     experiment
         The name of the experiment.
     key
-        The API key, if the service requires one. It stays in the backend.
+        A key with the role backend, if the service has keys. It is secret. The device needs another one, with the role
+        device.
     visitor
         Your random name for the visitor, such as a cookie. The same visitor gets the same offer again.
     eligible_arms

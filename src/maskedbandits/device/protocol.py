@@ -226,6 +226,7 @@ def decode_query(text: str) -> GroupQuery:
 
 MILLION = 10**6
 TOKEN = re.compile(r"[A-Za-z0-9_-]{16,1024}")
+NOT_STORED = "the service cannot store this visitor's decision now, so the next one would cost again"
 
 
 class Offer(NamedTuple):
@@ -343,7 +344,7 @@ def _add_token(offer: Offer, content: dict[str, Any], at: float, timing: Timing)
     report_in, expires_in = (_parse_seconds(content.get(key)) - at for key in ("report_at", "expires"))
     if math.isnan(report_in) or math.isnan(expires_in):
         return offer._replace(why="the server's reply lacks a valid report_at or expires")
-    why = timing.find_violation(report_in, expires_in)
+    why = NOT_STORED if content.get("stored") is False else timing.find_violation(report_in, expires_in)
     return offer._replace(why=why, report_in=max(report_in, timing.min_report_after), expires_in=expires_in)
 
 

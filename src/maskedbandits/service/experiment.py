@@ -19,9 +19,11 @@ from maskedbandits.service.missing import MissingReports, Settled
 from maskedbandits.service.pending import STEPS, PendingReports, round_expiry
 from maskedbandits.service.report_surges import SurgeTest
 from maskedbandits.service.server import logging
+from maskedbandits.service.source_limits import SourceWindow
 from maskedbandits.service.state import ExperimentState
 from maskedbandits.service.storage.models import OPEN, ArmRow, EventRow, ExperimentRow
 from maskedbandits.service.tokens import FLAG_SHOWN, Token
+from maskedbandits.service.unmasked_reports import UnmaskedTest
 
 if TYPE_CHECKING:
     from maskedbandits.service.storage import Store
@@ -98,6 +100,7 @@ class LiveExperiment:
         self.pending = pending or PendingReports()
         self.surges = SurgeTest()
         self.missing = MissingReports()
+        self.sources, self.unmasked = SourceWindow(), UnmaskedTest()
         self.counts: dict[str, int] = {"report": 0}  # events applied since this process began, by kind
         self._lock = threading.Lock()  # a decision sees arms and policy of one moment
         self._applying = threading.Lock()  # a view counts no report as pending and received at once

@@ -28,10 +28,10 @@ from maskedbandits.service.server import logging
 from maskedbandits.service.server.settings import Settings
 from maskedbandits.service.server.warmup import CodeLoader, list_code
 from maskedbandits.service.shared_table import SharedTable
-from maskedbandits.service.storage import Conflict, Store, StoreUnavailable, open_store
+from maskedbandits.service.storage import Conflict, ExperimentDeleted, Store, StoreUnavailable, open_store
 from maskedbandits.service.storage.audit import AdminRequest
 from maskedbandits.service.storage.models import ARCHIVED, Change, ExperimentRow, NewArmRow, Visit
-from maskedbandits.service.unmasked_reports import UnmaskedMonitor
+from maskedbandits.service.unmasked_reports import UnmaskedAlarms
 
 Experiment = LiveExperiment | ArchivedExperiment
 
@@ -58,7 +58,7 @@ class ExperimentRegistry:
         self.settings = settings
         self.process = process or secrets.token_hex(8)
         self.clock = clock or Clock()
-        self.unmasked_monitor = UnmaskedMonitor(table)
+        self.unmasked_alarms = UnmaskedAlarms(table)
         self.code_loader = CodeLoader()
         self.store_outage = store_outage or logging.build_store_outage()
         self.log_reader = self._build_reader(self.store_outage)
@@ -269,7 +269,7 @@ class ExperimentRegistry:
     async def delete(self, experiment: Experiment, admin: AdminRequest | None = None) -> None:
         """Delete an archived experiment; its rows go in the background, and its name is free."""
         minute = self.clock.minute()
-        await self.call_store(lambda store: store.delete_experiment(experiment.id, minute, admin))
+        await self._call_for(lambda store: store.delete_experiment(experiment.id, minute, admin))
         self._closed[experiment.id] = True
         if isinstance(experiment, ArchivedExperiment):
             self.archive.drop(experiment)
@@ -289,8 +289,15 @@ class ExperimentRegistry:
         self, experiment: LiveExperiment, *changes: Change, admin: AdminRequest | None
     ) -> ExperimentRow:
         check = check_changed if any(change.kind in ("arm", "config") for change in changes) else None
-        row: ExperimentRow = await self.call_store(lambda store: store.change(experiment.id, changes, check, admin))
+        row: ExperimentRow = await self._call_for(lambda store: store.change(experiment.id, changes, check, admin))
         return row
+
+    async def _call_for(self, work: Callable[[Store], Any]) -> Any:
+        """Call a function with the store that changes an experiment, which another request may have just deleted."""
+        try:
+            return await self.call_store(work)
+        except ExperimentDeleted as deleted:
+            raise unknown_experiment() from deleted
 
     async def _wait_until_closed(self, row: ExperimentRow) -> Experiment:
         """Wait until this process does not follow an experiment any more that was just archived."""
@@ -334,7 +341,7 @@ class ExperimentRegistry:
     def find_poisoning(self, experiment: LiveExperiment) -> list[str]:
         """Return the signs of fake reports that an experiment shows now."""
         signs = {
-            "unmasked": self.unmasked_monitor.is_raised(experiment.id),
+            "unmasked": self.unmasked_alarms.is_raised(experiment.id),
             "surge": experiment.surges.is_raised(experiment.clock.now()),
         }
         return [name for name, is_raised in signs.items() if is_raised]

@@ -19,6 +19,7 @@ import hmac
 import struct
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from weakref import WeakKeyDictionary
 
 import msgspec
 
@@ -108,7 +109,7 @@ class DecisionRoutes:
     def __init__(self, registry: ExperimentRegistry, secrets: Secrets, metrics: Metrics) -> None:
         self.registry, self.secrets, self.metrics = registry, secrets, metrics
         self._decode = BodyDecoder(DecisionRequest)
-        self._replies: dict[int, ArmReplies] = {}  # by experiment
+        self._replies: WeakKeyDictionary[LiveExperiment, ArmReplies] = WeakKeyDictionary()  # until it is closed
 
     async def decide(self, name: str, body: bytes, charge: Callable[[int], None], roles: frozenset[str]) -> Response:
         """Reply with one decision or several, after charging for them; only readers get errors that name arms."""
@@ -223,9 +224,9 @@ class DecisionRoutes:
         )
 
     def _get_replies(self, experiment: LiveExperiment) -> ArmReplies:
-        replies = self._replies.get(experiment.id)
+        replies = self._replies.get(experiment)
         if replies is None or replies.arms is not experiment.arms:
-            replies = self._replies[experiment.id] = ArmReplies(experiment)
+            replies = self._replies[experiment] = ArmReplies(experiment)
         return replies
 
     def _reply_while_paused(self, experiment: LiveExperiment, among: Sequence[int] | None) -> Reply:

@@ -25,7 +25,7 @@ from maskedbandits.service.schemas import (
 )
 from maskedbandits.service.secret import Secrets, hash_decision_id
 from maskedbandits.service.server import logging
-from maskedbandits.service.source_limits import PendingSource, Source, SourceLimiter, settle_all
+from maskedbandits.service.source_limits import PendingSource, Source, SourceHasher, enter_report, settle_all
 from maskedbandits.service.storage import StoreUnavailable
 from maskedbandits.service.storage.models import ARCHIVED, DUPLICATE, NewReport
 from maskedbandits.service.tokens import FLAG_SHOWN, ForgedToken, Token, UnknownKey
@@ -105,7 +105,7 @@ class ReportRoutes:
     ) -> None:
         self.registry, self.secrets, self.metrics = registry, secrets, metrics
         self._token_limits, self._renew_keys, self._find_block = token_limits, renew_keys, find_block
-        self._sources = SourceLimiter()
+        self._source_hasher = SourceHasher()
         self._decode = ReportDecoder()
 
     async def report(self, request: Request, body: bytes) -> Response:
@@ -155,11 +155,12 @@ class ReportRoutes:
         known = [row for row in accepted if row.arm is not None]
         block = self._find_block(request.scope) if known else ""
         for row in known:
-            is_alarm = self.registry.unmasked_monitor.observe(
-                row.experiment, block, cast("int", row.arm), row.bit, row.epsilon, self.registry.clock.now()
-            )
-            experiment = self.registry.get_by_id(row.experiment) if is_alarm else None
-            if experiment is not None:
+            experiment = self.registry.get_by_id(row.experiment)
+            if experiment is None:  # closed since it was written
+                continue
+            now, arm = self.registry.clock.now(), cast("int", row.arm)
+            is_sign = experiment.unmasked.observe(block, arm, row.bit, row.epsilon, now)
+            if is_sign and self.registry.unmasked_alarms.raise_alarm(experiment.id):
                 logging.event("reports are not masked", experiment=experiment.name)
 
     async def _append(self, rows: Sequence[NewReport], entered: Sequence[PendingSource]) -> list[int]:
@@ -251,7 +252,7 @@ class ReportRoutes:
         limit = experiment.config.source_limit
         if limit is None:
             return row
-        return self._sources.enter(row, limit, self._find_source(experiment, request), entered)
+        return enter_report(experiment.sources, row, limit, self._find_source(experiment, request), entered)
 
     def _build_row(self, report: ReportRequest, token: Token, experiment: LiveExperiment, epsilon: int) -> NewReport:
         minute = round_expiry(token.expires, experiment.config.expires_after, experiment.EXPIRY_STEPS)
@@ -273,7 +274,7 @@ class ReportRoutes:
 
     def _find_source(self, experiment: LiveExperiment, request: Request) -> Source:
         block = self._find_block(request.scope)
-        return self._sources.hash_source(block, request.key, int(experiment.clock.now()))
+        return self._source_hasher.hash_source(block, request.key, int(experiment.clock.now()))
 
 
 def _is_valid(report: ReportRequest, token: Token, experiment: LiveExperiment) -> bool:

@@ -70,12 +70,11 @@ class PendingSource(NamedTuple):
     row: NewReport
 
 
-class SourceLimiter:
-    """The windows of all experiments in this process; for use in the event loop alone."""
+class SourceHasher:
+    """Hashes sources under a random key of this process."""
 
     def __init__(self) -> None:
         self._key = os.urandom(32)
-        self._windows: dict[int, SourceWindow] = {}
 
     def hash_source(self, address: str, key: str, second: int) -> Source:
         """Return the digests of a source."""
@@ -85,13 +84,15 @@ class SourceLimiter:
             for kind, value in zip(KINDS, values, strict=True)
         )
 
-    def enter(self, row: NewReport, limit: SourceLimit, source: Source, entered: list[PendingSource]) -> NewReport:
-        """Return the row to write: marked as held back if it is over a limit, or else appended to ``entered``."""
-        window = self._windows.setdefault(row.experiment, SourceWindow())
-        if not window.enter(source, limit):
-            return row._replace(flags=row.flags | FLAG_HELD_BACK)
-        entered.append(PendingSource(window, source, row))
-        return row
+
+def enter_report(
+    window: SourceWindow, row: NewReport, limit: SourceLimit, source: Source, entered: list[PendingSource]
+) -> NewReport:
+    """Return the row to write: marked as held back if it is over a limit, or else appended to ``entered``."""
+    if not window.enter(source, limit):
+        return row._replace(flags=row.flags | FLAG_HELD_BACK)
+    entered.append(PendingSource(window, source, row))
+    return row
 
 
 def settle_all(entered: Sequence[PendingSource], rows: Sequence[NewReport], is_new: Callable[[int], bool]) -> None:

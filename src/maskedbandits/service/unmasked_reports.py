@@ -91,18 +91,14 @@ class UnmaskedTest:
         return False
 
 
-class UnmaskedMonitor:
-    """The tests of all experiments of a process, and the alarms of all workers."""
+class UnmaskedAlarms:
+    """The alarms of all workers."""
 
     def __init__(self, table: SharedTable | None = None) -> None:
-        self._tests: dict[int, UnmaskedTest] = {}  # by experiment
         self._table = table or SharedTable()  # holds until when the alarm of an experiment is shown
 
-    def observe(self, experiment: int, block: str, arm: int, bit: int, epsilon: int, now: float) -> bool:
-        """Count a report; return True if it raises an alarm that is not raised yet."""
-        test = self._tests.setdefault(experiment, UnmaskedTest())
-        if not test.observe(block, arm, bit, epsilon, now):
-            return False
+    def raise_alarm(self, experiment: int) -> bool:
+        """Raise the alarm of an experiment for 24 hours; return True if it is not raised yet."""
         was_raised = self.is_raised(experiment)
         self._table.update(_name(experiment), lambda until: time.monotonic() + DAY_S)
         return not was_raised

@@ -6,11 +6,10 @@ stays for a few minutes more, for a snapshot that another process may be writing
 
 from __future__ import annotations
 
-from maskedbandits.errors import UserError
 from maskedbandits.service.storage import changes, schema
 from maskedbandits.service.storage.audit import AdminRequest
 from maskedbandits.service.storage.base import StoreBackend, Transaction, placeholders
-from maskedbandits.service.storage.errors import Conflict
+from maskedbandits.service.storage.errors import Conflict, ExperimentDeleted
 from maskedbandits.service.storage.listing import LAST_ID_KEY, find_last_id
 from maskedbandits.service.storage.models import ARCHIVED, ExperimentRow
 
@@ -29,7 +28,7 @@ class Deletion(StoreBackend):
         with self._begin_write(exclusive=True) as tx:
             found = tx.query(f"{changes.SELECT_EXPERIMENT} WHERE id = ?{self.FOR_UPDATE}", (experiment,))
             if not found:
-                raise UserError(f"no experiment has the number {experiment}")
+                raise ExperimentDeleted(experiment)
             row = ExperimentRow(*found[0])
             if row.status != ARCHIVED:
                 what = f"{row.name!r} is {row.status}: archive it first, and export what you need"

@@ -38,6 +38,13 @@ class Conflict(UserError):  # noqa: N818 - as above
         self.code = code
 
 
+class ExperimentDeleted(UserError):  # noqa: N818 - as above
+    """No experiment has this number any more: it was deleted meanwhile."""
+
+    def __init__(self, experiment: int) -> None:
+        super().__init__(f"no experiment has the number {experiment}")
+
+
 class Unreachable(StoreUnavailable, UserError):  # noqa: N818 - as above
     """The store cannot be opened now. A service tries again; a command prints the reason."""
 

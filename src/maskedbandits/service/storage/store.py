@@ -15,7 +15,7 @@ from maskedbandits.service.storage.audit import AdminRequest, Audit
 from maskedbandits.service.storage.base import MAX_PARAMETERS, Row, Transaction, placeholders
 from maskedbandits.service.storage.counters import Counters
 from maskedbandits.service.storage.deletion import Deletion
-from maskedbandits.service.storage.errors import Conflict
+from maskedbandits.service.storage.errors import Conflict, ExperimentDeleted
 from maskedbandits.service.storage.idempotency import Idempotency
 from maskedbandits.service.storage.keys import Keys
 from maskedbandits.service.storage.layouts import ID_COLUMNS, IDS, Layout
@@ -151,7 +151,7 @@ class Store(Audit, Counters, Deletion, Idempotency, Keys, Listing, Retention):
                 admin.begin(tx)
             found = tx.query(f"{changes.SELECT_EXPERIMENT} WHERE id = ?{self.FOR_UPDATE}", (experiment,))
             if not found:
-                raise UserError(f"no experiment has the number {experiment}")
+                raise ExperimentDeleted(experiment)
             before = row = ExperimentRow(*found[0])
             if admin is not None:
                 admin.check_version(row)
