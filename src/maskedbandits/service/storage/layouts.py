@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from maskedbandits.service.storage.base import Transaction
 
 SHARED_VERSION = 3
-EXPANDED_KEY = "expanded"  # in `meta`: version 3 has the additions
 MOVING_KEY = "moving"  # in `meta`: some ids are not moved yet
+ADDED_TABLE = schema.NEW_TABLES[0]  # shows that version 3 has the additions: not in `meta`, which older backups copy
 OLD_COLUMNS = {"decision": "old_decision", "expires": "old_expires"}  # of `event`: names while ids are moved
 
 
@@ -53,7 +53,7 @@ IDS = {
 # Tables of version 4 as every layout can be read, for backups.
 _META = (
     f"SELECT key, CASE WHEN key = '{schema.VERSION_KEY}' THEN '{schema.VERSION}' ELSE value END AS value FROM meta "  # noqa: S608 - our own words
-    f"WHERE key NOT IN ('{EXPANDED_KEY}', '{MOVING_KEY}')"
+    f"WHERE key <> '{MOVING_KEY}'"
 )
 
 
