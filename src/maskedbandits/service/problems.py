@@ -52,6 +52,9 @@ _SPECIAL = {
     "name_taken": Problem(409, "The name is or was in use. Give another."),
     "arm_retired": Problem(409, "The arm is retired for good."),
     "archived_is_final": Problem(409, "The experiment is archived, and cannot change any more."),
+    "upgrade_required": Problem(
+        409, "Processes of an earlier release would ignore it. Run maskedbandits upgrade first."
+    ),
     "not_archived": Problem(409, "Only archived experiments can be deleted."),
     "archived": Problem(410, "The experiment is archived, and makes no more decisions."),
     "starting": Problem(503, "The service is starting."),

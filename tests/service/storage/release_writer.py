@@ -13,7 +13,9 @@ import sys
 import time
 from pathlib import Path
 
+from maskedbandits.service.state import ExperimentState
 from maskedbandits.service.storage import Store, open_store
+from maskedbandits.service.storage.backup import backup, restore
 from maskedbandits.service.storage.models import NewArmRow, NewReport
 
 BATCH, STEP, EXPIRES, HOUR = 20, 7, 30_000_000, 480_000
@@ -21,7 +23,8 @@ PAUSE_S = 0.005  # between two batches, for the others
 
 
 def create(store: Store, _: int) -> int:
-    return store.create_experiment("headline", '{"epsilon": 1}', [NewArmRow("a"), NewArmRow("b")], 0, HOUR).id
+    config = '{"epsilon": 1, "policy": "klucb-cf", "parameters": {}}'
+    return store.create_experiment("headline", config, [NewArmRow("a"), NewArmRow("b")], 0, HOUR).id
 
 
 def report(decision: int) -> NewReport:
@@ -75,9 +78,30 @@ def digest(store: Store, last: int) -> str:
     return hashlib.sha256(repr((events, sorted(store.count_reports(1, 0, last)))).encode()).hexdigest()
 
 
-COMMANDS = {"create": create, "write": write, "try": try_to_write, "digest": digest}
+def fold(store: Store, _: int) -> list[object]:
+    """Return the events that a state has applied, its arms, and their payloads as devices receive them."""
+    state = ExperimentState()
+    state.apply_events(store.read_events(1, 0, 1_000))
+    return [state.seq, state.policy.arms, [arm.payload for arm in store.list_arms(1)]]
+
+
+def back_up(store: Store, _: int) -> list[int]:
+    return list(backup(store, Path(os.environ["BACKUP"])))
+
+
+COMMANDS = {
+    "create": create,
+    "write": write,
+    "try": try_to_write,
+    "digest": digest,
+    "fold": fold,
+    "backup": back_up,
+}
 
 if __name__ == "__main__":
     url, command, number = sys.argv[1:]
-    with open_store(url, create=command == "create") as opened:
-        say(json.dumps(COMMANDS[command](opened, int(number))))
+    if command == "restore":
+        say(json.dumps(restore(Path(os.environ["BACKUP"]), url)))
+    else:
+        with open_store(url, create=command == "create") as opened:
+            say(json.dumps(COMMANDS[command](opened, int(number))))

@@ -40,6 +40,25 @@ def view_at(served: Served, seq: int) -> dict[str, object]:
     return {name: view[name] for name in ("seq", "digest", "pending", "reported")}
 
 
+def test_service_of_a_shared_store_names_the_remedy(served: Served, any_url: str) -> None:
+    assert served.patch("/v1/experiments/headline/arms/short", {"payload": 1}).status == 200
+    requests = [
+        ("PATCH", "/v1/experiments/headline", {"decide_with": "backend"}),
+        ("POST", "/v1/experiments", {**SMALL, "name": "other", "decide_with": "backend"}),
+        ("DELETE", "/v1/experiments/headline", b""),
+    ]
+    for method, path, body in requests:
+        if method == "DELETE":
+            assert served.patch(path, {"status": "archived"}).status == 200
+        reply = served.ask(method, path, body)
+        assert (reply.status, reply.json["code"]) == (409, "upgrade_required")
+        assert "run maskedbandits upgrade" in reply.error
+    with open_store(any_url) as other:
+        other.upgrade(rewrite_nothing)
+    assert served.ask(*requests[1]).status == 201
+    assert served.ask(*requests[2]).status == 202
+
+
 def test_running_service_counts_reports_once_through_an_upgrade(served: Served, any_url: str) -> None:
     tokens = [each["token"] for each in served.post(DECISIONS, {"n": 8}).json["decisions"]]
     assert send(served, tokens[:2]) == ["accepted"] * 2

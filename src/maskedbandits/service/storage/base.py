@@ -59,6 +59,7 @@ class StoreBackend(ABC):
     FOR_UPDATE: ClassVar[str]  # ends a SELECT whose rows stay locked until the transaction ends
     NOW: ClassVar[str]  # an expression for the time of the database's clock, or NULL
     WAIT_BRIEFLY: ClassVar[Sequence[str]]  # statements after which a transaction does not wait long for locks
+    FIND_ADDITIONS: ClassVar[str]  # a query that finds something if the tables have the additions of version 4
     COUNT_OLDER: ClassVar[str]  # a query for the number of connections of the release before this one, as far as known
     DROP_OLD_COLUMNS: ClassVar[Sequence[str]]  # statements that remove the empty columns of the ids that were moved
     key_file: Path  # where the service's secret is, unless the environment names another file

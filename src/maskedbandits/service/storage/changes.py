@@ -9,6 +9,7 @@ from typing import Any
 from maskedbandits.errors import UserError, WrongValueError, suggest_nearest
 from maskedbandits.service.storage.base import Transaction, placeholders
 from maskedbandits.service.storage.errors import Conflict
+from maskedbandits.service.storage.layouts import refuse_ignored_settings
 from maskedbandits.service.storage.models import (
     OPEN,
     RETIRED,
@@ -42,6 +43,7 @@ def create_experiment(tx: Transaction, row: ExperimentRow, arms: Sequence[NewArm
     if not 0 <= row.default_arm < len(arms):
         raise UserError(f"default arm of {row.name!r}: {row.default_arm} is not one of its {len(arms)} arms")
     check_json("config", row.config)
+    refuse_ignored_settings(tx, row.config)
     tx.execute(f"INSERT INTO experiment ({_COLUMNS}) VALUES ({placeholders(row)})", row)  # noqa: S608 - our own names
     for index, arm in enumerate(arms):
         _insert_arm(tx, row.id, index, arm.name, arm.payload)
@@ -98,6 +100,7 @@ def _set_payload(tx: Transaction, row: ExperimentRow, arms: Sequence[ArmRow], ch
 def _configure(tx: Transaction, row: ExperimentRow, arms: Sequence[ArmRow], change: Change) -> Detail:
     default = row.default_arm if change.default_arm is None else change.default_arm
     default, config = _find_open_arm(row, arms, default).place, _merge_config(row.config, change.config)
+    refuse_ignored_settings(tx, change.config)
     tx.execute("UPDATE experiment SET config = ?, default_arm = ? WHERE id = ?", (config, default, row.id))
     return None, _join_members(config=config, default_arm=_to_json(default))
 

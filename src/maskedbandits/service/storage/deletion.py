@@ -1,7 +1,8 @@
 """Deletion of archived experiments: the name is free at once, and the rows go in small batches.
 
 A mark in ``meta`` tells which experiments have rows left, so any process goes on where another was killed. The mark
-stays for a few minutes more, for a snapshot that another process may be writing. Ids are never used again.
+stays for a few minutes more, for a snapshot that another process may be writing. Ids are never used again. Processes of
+version 3 of the tables would, so nothing is deleted while they may run.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from maskedbandits.service.storage import changes, schema
 from maskedbandits.service.storage.audit import AdminRequest
 from maskedbandits.service.storage.base import StoreBackend, Transaction, placeholders
 from maskedbandits.service.storage.errors import Conflict, ExperimentDeleted
+from maskedbandits.service.storage.layouts import refuse_while_shared
 from maskedbandits.service.storage.listing import LAST_ID_KEY, find_last_id
 from maskedbandits.service.storage.models import ARCHIVED, ExperimentRow
 
@@ -35,6 +37,8 @@ class Deletion(StoreBackend):
                 raise Conflict(f"{what}, since a deleted experiment is gone for good", "not_archived")
             if admin is not None:
                 admin.check_version(row)
+            refuse_while_shared(tx, f"the id of the deleted experiment {row.name!r} is taken for good")
+            if admin is not None:
                 admin.finish(tx, row.config_version, row, ())
             _set_meta(tx, LAST_ID_KEY, find_last_id(tx))
             _set_meta(tx, f"{MARK}{experiment}", minute)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from maskedbandits.errors import UserError, suggest_nearest
 from maskedbandits.service.storage.base import StoreBackend
+from maskedbandits.service.storage.layouts import refuse_while_shared
 from maskedbandits.service.storage.models import KeyRow, check_name
 
 MAX_SIGNING_KEYS = 256  # a token names its key in one byte
@@ -29,6 +30,8 @@ class Keys(StoreBackend):
         with self._begin_write(exclusive=True) as tx:
             if tx.query("SELECT 1 FROM api_key WHERE id = ?", (id,)):
                 raise UserError(f"the key {id!r} already exists: give another name")
+            if names is not None:
+                refuse_while_shared(tx, f"the key {id!r} is limited to some experiments")
             tx.execute(
                 "INSERT INTO api_key (id, role, digest, created, revoked, name, experiments) "
                 "VALUES (?, ?, ?, ?, NULL, ?, ?)",

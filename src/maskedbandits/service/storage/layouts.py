@@ -12,14 +12,20 @@ the columns of the layout before it, so a statement of an earlier layout fails a
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from enum import Enum
+from typing import TYPE_CHECKING
 
 from maskedbandits.service.storage import schema
+from maskedbandits.service.storage.errors import Conflict
+
+if TYPE_CHECKING:
+    from maskedbandits.service.storage.base import Transaction
 
 SHARED_VERSION = 3
-EXPANDED_KEY = "expanded"  # in `meta`: version 3 has the additions
 MOVING_KEY = "moving"  # in `meta`: some ids are not moved yet
+ADDED_TABLE = schema.NEW_TABLES[0]  # shows that version 3 has the additions: not in `meta`, which older backups copy
 OLD_COLUMNS = {"decision": "old_decision", "expires": "old_expires"}  # of `event`: names while ids are moved
 
 
@@ -31,6 +37,7 @@ class Layout(Enum):
     CURRENT = "current"
 
 
+IGNORED_SETTINGS = {"decide_with": "device"}  # of an experiment, that version 3 does not know, with their defaults
 ID_COLUMNS = ("decision", "expires")  # of a report that are not in its event
 
 # The ids of all reports that may be repeated: experiment, decision, seq, expires.
@@ -46,7 +53,7 @@ IDS = {
 # Tables of version 4 as every layout can be read, for backups.
 _META = (
     f"SELECT key, CASE WHEN key = '{schema.VERSION_KEY}' THEN '{schema.VERSION}' ELSE value END AS value FROM meta "  # noqa: S608 - our own words
-    f"WHERE key NOT IN ('{EXPANDED_KEY}', '{MOVING_KEY}')"
+    f"WHERE key <> '{MOVING_KEY}'"
 )
 
 
@@ -64,6 +71,22 @@ def refuse_other_version(version: int, name: str) -> None:
     """Refuse tables of another version, except those that this release shares with the one before it."""
     if version != SHARED_VERSION:
         schema.refuse_other_version(version, name)
+
+
+def refuse_while_shared(tx: Transaction, what: str) -> None:
+    """Refuse what processes of version 3 ignore, while they may run; no store goes back to version 3."""
+    rows = tx.query("SELECT key, value FROM meta WHERE key = ?", (schema.VERSION_KEY,))
+    if find_layout([(key, value) for key, value in rows], "the store") is Layout.SHARED:
+        remedy = "once all processes run this release, run maskedbandits upgrade"
+        raise Conflict(f"{what}, which processes of an earlier release would ignore: {remedy}", "upgrade_required")
+
+
+def refuse_ignored_settings(tx: Transaction, config: str) -> None:
+    """Refuse members of a configuration that processes of version 3 ignore, while they may run."""
+    members = json.loads(config)
+    for member, default in IGNORED_SETTINGS.items():
+        if isinstance(members, dict) and members.get(member, default) != default:
+            refuse_while_shared(tx, f"{member} = {members[member]!r}")
 
 
 def format_selects(layout: Layout, *, has_additions: bool = True) -> dict[str, str]:

@@ -17,6 +17,7 @@ from maskedbandits.service.storage import errors, schema
 from maskedbandits.service.storage.base import Row, TableRows, Transaction
 from maskedbandits.service.storage.errors import Busy, LayoutChanged, StoreUnavailable, Unreachable, first_line
 from maskedbandits.service.storage.layouts import (
+    ADDED_TABLE,
     ID_COLUMNS,
     IDS,
     OLD_COLUMNS,
@@ -64,6 +65,7 @@ class PostgresStore(Store):
     DIALECT, FOR_UPDATE = "postgresql", " FOR NO KEY UPDATE"
     NOW = "CAST(extract(epoch FROM clock_timestamp()) AS double precision)"
     WAIT_BRIEFLY = ("SET LOCAL lock_timeout = '2s'",)  # after a second it cancels an automatic vacuum
+    FIND_ADDITIONS = f"SELECT 1 FROM pg_tables WHERE schemaname = current_schema() AND tablename = '{ADDED_TABLE}'"  # noqa: S608 - our own name
     COUNT_OLDER = (
         "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() "
         "AND application_name = 'maskedbandits'"  # newer ones have a number behind it

@@ -16,7 +16,7 @@ from maskedbandits.service.storage import errors, schema
 from maskedbandits.service.storage.base import Row, TableRows, Transaction, placeholders
 from maskedbandits.service.storage.errors import LayoutChanged, StoreUnavailable, Unreachable, first_line
 from maskedbandits.service.storage.layouts import (
-    EXPANDED_KEY,
+    ADDED_TABLE,
     ID_COLUMNS,
     OLD_COLUMNS,
     Layout,
@@ -69,6 +69,7 @@ class SqliteStore(Store):
     DIALECT, FOR_UPDATE = "sqlite", ""  # SQLite has one writer at a time
     NOW = "NULL"  # processes that share a file share the machine's clock
     WAIT_BRIEFLY = ()
+    FIND_ADDITIONS = f"SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = '{ADDED_TABLE}'"  # noqa: S608 - our own name
     COUNT_OLDER = "SELECT 0"  # a file does not know who has opened it
     # SQLite would write all rows again to drop a column. Other names make earlier statements fail, as without it.
     DROP_OLD_COLUMNS = tuple(f"ALTER TABLE event RENAME COLUMN {old} TO empty_{old}" for old in OLD_COLUMNS.values())
@@ -348,7 +349,7 @@ def list_selects(connection: sqlite3.Connection) -> dict[str, str]:
     """Return for each table of a store or a backup the query for its rows as this version has them."""
     meta = connection.execute("SELECT key, value FROM meta").fetchall()
     layout = find_layout(meta, "the store")
-    return format_selects(layout, has_additions=layout is not Layout.SHARED or EXPANDED_KEY in dict(meta))
+    return format_selects(layout, has_additions=bool(connection.execute(SqliteStore.FIND_ADDITIONS).fetchall()))
 
 
 def format_insert(table: str) -> str:

@@ -18,7 +18,7 @@ from maskedbandits.service.storage.deletion import Deletion
 from maskedbandits.service.storage.errors import Conflict, ExperimentDeleted
 from maskedbandits.service.storage.idempotency import Idempotency
 from maskedbandits.service.storage.keys import Keys
-from maskedbandits.service.storage.layouts import ID_COLUMNS, IDS, Layout
+from maskedbandits.service.storage.layouts import ID_COLUMNS, IDS, Layout, find_layout
 from maskedbandits.service.storage.listing import Listing, find_last_id
 from maskedbandits.service.storage.models import (
     DUPLICATE,
@@ -65,6 +65,9 @@ class Store(Audit, Counters, Deletion, Idempotency, Keys, Listing, Retention):
         for table in schema.TABLES:
             if table != "meta" and tx.query(f"SELECT 1 FROM {table} LIMIT 1"):  # noqa: S608 - our own names
                 raise UserError(f"{self.name}: not empty: restore into a new store")
+        meta = [(key, value) for key, value in tx.query("SELECT key, value FROM meta")]
+        if find_layout(meta, self.name) is not Layout.CURRENT:  # earlier processes may write to it
+            raise UserError(f"{self.name}: its tables have an earlier version: run maskedbandits upgrade first")
         tx.execute("DELETE FROM meta")
 
     def ping(self) -> None:

@@ -18,7 +18,6 @@ from maskedbandits.service.storage import schema
 from maskedbandits.service.storage.base import StoreBackend, Transaction
 from maskedbandits.service.storage.errors import Busy, LayoutChanged, StoreUnavailable
 from maskedbandits.service.storage.layouts import (
-    EXPANDED_KEY,
     MOVING_KEY,
     OLD_COLUMNS,
     SHARED_VERSION,
@@ -45,7 +44,7 @@ class Upgrades(StoreBackend):
     def expand(self) -> None:
         """Add what this version has beside the tables of the one before it; processes of both may go on."""
         with self._begin_read() as tx:
-            is_expanded = _read_version(tx, self.name) != SHARED_VERSION or _has_key(tx, EXPANDED_KEY)
+            is_expanded = self._is_expanded(tx)
         if not is_expanded:
             self._change_tables(self._expand)
 
@@ -100,11 +99,13 @@ class Upgrades(StoreBackend):
     # Steps. Each does nothing if it was done before.
 
     def _expand(self, tx: Transaction) -> None:
-        if _read_version(tx, self.name) != SHARED_VERSION or _has_key(tx, EXPANDED_KEY):
+        if self._is_expanded(tx):
             return
         for statement in schema.list_additions(self.DIALECT):
             tx.execute(statement)
-        _set_key(tx, EXPANDED_KEY, str(schema.VERSION))
+
+    def _is_expanded(self, tx: Transaction) -> bool:
+        return _read_version(tx, self.name) != SHARED_VERSION or bool(tx.query(self.FIND_ADDITIONS))
 
     def _switch(self, tx: Transaction) -> None:
         """Let new ids go to their own table, and hide the old columns from older processes."""
@@ -114,7 +115,6 @@ class Upgrades(StoreBackend):
             tx.execute(f"ALTER TABLE event RENAME COLUMN {column} TO {renamed}")
         _set_key(tx, MOVING_KEY, "yes")
         _set_key(tx, schema.VERSION_KEY, str(schema.VERSION))
-        tx.execute("DELETE FROM meta WHERE key = ?", (EXPANDED_KEY,))
 
     def _move_ids(self) -> None:
         """Move all ids to their own table, a few at a time."""
