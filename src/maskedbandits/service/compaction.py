@@ -24,6 +24,7 @@ from maskedbandits.service.event_columns import EventColumns
 from maskedbandits.service.recovery import BASE_KERNEL, DamagedError, load_oldest, load_snapshot, read_all
 from maskedbandits.service.replay import BAD, Claim, Walk, list_claims
 from maskedbandits.service.server import logging
+from maskedbandits.service.snapshots import OtherFoldError
 from maskedbandits.service.state import ExperimentState
 from maskedbandits.service.storage import Store, StoreUnavailable
 from maskedbandits.service.storage.models import ExperimentRow, SnapshotHead
@@ -93,7 +94,7 @@ def compact(store: Store, row: ExperimentRow, cutoff: int, tick: Tick = lambda: 
 
 def _remove_up_to(store: Store, row: ExperimentRow, base: SnapshotHead, tick: Tick) -> int:
     """Remove all events up to a base, and return the first that is kept."""
-    load_snapshot(store, row.id, base)  # it is what will be left
+    load_snapshot(store, row.id, base)  # it will be all that is left
     while store.remove_events(row.id, base.seq):
         tick()
     store.drop_snapshots_before(row.id, base.seq)
@@ -103,9 +104,15 @@ def _remove_up_to(store: Store, row: ExperimentRow, base: SnapshotHead, tick: Ti
 def find_base(store: Store, row: ExperimentRow, first: int) -> SnapshotHead | None:
     """Return a base of a compaction that was interrupted: some of its events, or of earlier snapshots, are there."""
     states = store.list_states(row.id)
-    bases = [head for head in states if head.kernel.startswith(BASE)]
-    is_unfinished = bases and (bases[0].seq >= first or any(head.seq < bases[0].seq for head in states))
-    return bases[0] if is_unfinished else None
+    for base in (head for head in states if head.kernel.startswith(BASE)):
+        if not (base.seq >= first or any(head.seq < base.seq for head in states)):
+            return None
+        try:
+            load_snapshot(store, row.id, base)
+        except OtherFoldError:  # of a later release, which goes on with it
+            continue
+        return base
+    return None
 
 
 def build_base(store: Store, row: ExperimentRow, cutoff: int, tick: Tick) -> SnapshotHead | None:

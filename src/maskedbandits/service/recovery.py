@@ -27,6 +27,10 @@ class DamagedError(UserError):
     """A log that cannot be replayed."""
 
 
+class MissingSnapshotError(UserError):
+    """A snapshot that another process has deleted meanwhile."""
+
+
 def ignore_fault(head: SnapshotHead, fault: UserError) -> None:
     """Ignore that a snapshot cannot be used: the log is the truth."""
 
@@ -35,7 +39,7 @@ def load_snapshot(store: Store, experiment: int, head: SnapshotHead) -> Experime
     """Return the state in a snapshot; raise an error if it cannot be used."""
     row = store.read_snapshot(experiment, head.kernel, head.seq)
     if row is None or row.seq != head.seq:
-        raise UserError("a snapshot has been replaced by newer ones: try again")
+        raise MissingSnapshotError("a snapshot has been replaced by newer ones: try again")
     return ExperimentState.from_snapshot(row.body, row.seq, row.sha256)
 
 

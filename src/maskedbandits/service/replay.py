@@ -2,7 +2,8 @@
 
 A log that retention has cut begins with a snapshot, which is the truth from then on. States are compared to the last
 bit, by digests. Sums of other code or another machine may differ in their last bits. Such a state is compared number
-by number, and called "rounded otherwise" if that is the only difference.
+by number, and called "rounded otherwise" if that is the only difference. A sound snapshot that this release cannot read
+"cannot be compared": it proves nothing, and contradicts nothing.
 """
 
 from __future__ import annotations
@@ -14,14 +15,15 @@ from maskedbandits.errors import UserError
 from maskedbandits.service import snapshots
 from maskedbandits.service.config import DAMAGE, find_fault, find_log_mismatch
 from maskedbandits.service.event_columns import EventColumns
-from maskedbandits.service.recovery import DamagedError, load_oldest, load_snapshot, read_all
-from maskedbandits.service.snapshots import get_kernel_key
+from maskedbandits.service.recovery import DamagedError, MissingSnapshotError, load_oldest, load_snapshot, read_all
+from maskedbandits.service.snapshots import OtherFoldError, get_kernel_key
 from maskedbandits.service.state import ExperimentState
 from maskedbandits.service.storage import Store
 from maskedbandits.service.storage.models import ExperimentRow, SnapshotHead
 from maskedbandits.service.storage.retention import LOG_HASH
 
 AGREES, ROUNDED, OTHER_MACHINE = "agrees", "rounded otherwise", "other machine"
+INCOMPARABLE = "cannot be compared"  # of another release or changed code, or deleted meanwhile
 CONTRADICTS, BEYOND_END = "contradicts", "beyond the end"
 BAD = (CONTRADICTS, BEYOND_END)
 
@@ -92,7 +94,9 @@ class Walk:
     def judge(self, claim: Claim) -> str:
         """Return the verdict about a claim at the event that has been reached."""
         if claim.source == LOG_HASH:
-            return AGREES if claim.digest == self.state.log_hash.value or self.state.log_hash.start else CONTRADICTS
+            if self.state.log_hash.start:  # nothing is known of the events before
+                return INCOMPARABLE
+            return AGREES if claim.digest == self.state.log_hash.value else CONTRADICTS
         if claim.digest == self.state.compute_digest()[1]:
             return AGREES
         if any(claim.digest == state.compute_digest()[1] for state in self.others):
@@ -102,6 +106,8 @@ class Walk:
             return OTHER_MACHINE if is_elsewhere else CONTRADICTS
         try:
             found = load_snapshot(self.store, self.row.id, SnapshotHead(claim.seq, claim.kernel, claim.digest))
+        except (OtherFoldError, MissingSnapshotError):
+            return INCOMPARABLE
         except UserError:  # it is damaged, and no process will use it
             return CONTRADICTS
         is_elsewhere = {found.kernel, self.state.kernel} != {get_kernel_key()}

@@ -11,7 +11,8 @@ whether a snapshot is valid: not the processor, nor the release, nor the compile
 when the meaning changes without a new version. The last bits of sums can depend on the machine. So a snapshot says
 which code and machine it is from (``kernel``), for ``replay``, which compares bits.
 
-Formats 4 and 5, of releases without a fold version, are read as version 1. They have no hash of the log.
+Formats 4 and 5, of releases without a fold version, are read as version 1. They have no hash of the log. The digests of
+formats 2 and 3 are of other names, so these are not read. Later formats keep the checksum at the end.
 """
 
 from __future__ import annotations
@@ -42,8 +43,10 @@ from maskedbandits.service.log_hash import LogHash
 FOLD_VERSION = 1
 FORMAT = 6
 OLD_FORMATS = (4, 5)  # a policy as `Policy.save` wrote it, and the same with groups
+UNREAD_FORMATS = (2, 3)  # likewise, of a release that counted no reports held back
 HEAD = struct.Struct("<BII")
 OLD_HEAD = struct.Struct(">BQIQ")  # format, epsilon, arms, reports held back
+UNREAD_HEAD = struct.Struct(">BQI")
 CHECKSUM_BYTES = 32
 MAX_SECTION_BYTES = 1 << 34
 KERNEL_KEY_LENGTH = 16
@@ -51,6 +54,8 @@ MIXED_KERNELS = "mixed"  # in place of a key: the state was computed in parts by
 UNIQUE_KEY = uuid.uuid4().hex[:KERNEL_KEY_LENGTH]  # of this process alone
 UNSTORED = ("rng",)  # fields that belong to one process
 TYPES = {"i8": "<i8", "f8": "<f8", "u8": "<u8"}
+
+_NOT_REGISTERED = "the policy {!r} is not registered: start the service with the module that defines it"
 
 Fields = dict[str, NDArray[Any]]
 
@@ -150,12 +155,17 @@ def _list_fields(state: Any) -> Fields:
 
 def decode(body: bytes) -> SnapshotContents:
     """Return the contents of a snapshot of any known format; raise an error if it is damaged."""
+    if body[:1] and body[0] in UNREAD_FORMATS:
+        _read_old_arrays(body, UNREAD_HEAD)
+        raise OtherFoldError(f"a snapshot has format {body[0]}, of an earlier release: restore a backup")
     if body[:1] and body[0] in OLD_FORMATS:
         return _decode_old(body)
-    if len(body) < HEAD.size + CHECKSUM_BYTES or body[0] != FORMAT:
-        raise OtherFoldError("a snapshot is damaged, or of another version: restore a backup")
+    if len(body) < HEAD.size + CHECKSUM_BYTES or body[0] < FORMAT:
+        raise UserError("a snapshot is damaged: restore a backup")
     if hashlib.sha256(body[:-CHECKSUM_BYTES]).digest() != body[-CHECKSUM_BYTES:]:
         raise UserError("a snapshot is damaged, because its checksum differs: restore a backup")
+    if body[0] > FORMAT:
+        raise OtherFoldError(f"a snapshot has format {body[0]}: install the release that wrote it, or restore a backup")
     _, fold, length = HEAD.unpack_from(body)
     if fold != FOLD_VERSION:
         what = f"a snapshot has fold version {fold}, and this release has {FOLD_VERSION}"
@@ -197,29 +207,48 @@ def _read_contents(header: dict[str, Any], sections: memoryview) -> SnapshotCont
     return SnapshotContents(**plain, **others, reported=reported, fields=fields, log_hash=log_hash)
 
 
+def _read_old_arrays(body: bytes, head: struct.Struct) -> tuple[tuple[int, ...], Ints, dict[str, NDArray[Any]]]:
+    """Return the head, the reports by arm, and the arrays of a snapshot without a checksum; refuse a damaged one."""
+    try:
+        values = head.unpack_from(body)
+        end = head.size + 8 * values[2]
+        reported = np.frombuffer(body[head.size : end], dtype="<i8").astype(np.int64)
+        with np.load(io.BytesIO(body[end:]), allow_pickle=False) as file:  # which checks a sum of each array
+            return values, reported, {name: file[name] for name in file.files}
+    except (*DAMAGED, struct.error) as error:
+        raise UserError(f"a snapshot is damaged ({error})") from None
+
+
 def _decode_old(body: bytes) -> SnapshotContents:
     """Return the contents of a snapshot of format 4 or 5, whose sequence number is beside it."""
+    (_, epsilon, _, held_back), reported, arrays = _read_old_arrays(body, OLD_HEAD)
     try:
-        _, epsilon, counts, held_back = OLD_HEAD.unpack_from(body)
-        end = OLD_HEAD.size + 8 * counts
-        reported = np.frombuffer(body[OLD_HEAD.size : end], dtype="<i8").astype(np.int64)
-        with np.load(io.BytesIO(body[end:]), allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
         about = json.loads(str(arrays.pop("about")))
         of_policy = about["policy"] if body[0] == OLD_FORMATS[1] else about
+        policy, parameters = of_policy["name"], of_policy["parameters"]
+        _check_old_policy(policy, body[0])
         fields = _read_old_fields(of_policy, arrays)
         groups = None
         if body[0] == OLD_FORMATS[1]:
             groups = {name: about[name] for name in ("epsilon", "kinds", "parts", "tree", "shares")}
             groups["policies"] = arrays["own"].size
             fields |= {f"levels.{key}": arrays[key] for key in LEARNED}
-        named = of_policy["name"], of_policy["parameters"]
+    except OtherFoldError:
+        raise
     except (*DAMAGED, struct.error) as error:
         raise UserError(f"a snapshot is damaged ({error})") from None
-    origin = get_origin(named[0])  # there is no other; the digest of the state is checked all the same
     return SnapshotContents(
-        0, epsilon, held_back, reported, MIXED_KERNELS, origin, *named, groups, fields, LogHash(), None
+        0, epsilon, held_back, reported, MIXED_KERNELS, "", policy, parameters, groups, fields, LogHash(), None
     )
+
+
+def _check_old_policy(policy: str, version: int) -> None:
+    """Refuse a snapshot that does not say by which code of the user's own policy it was computed."""
+    if policy not in KINDS:
+        raise OtherFoldError(_NOT_REGISTERED.format(policy))
+    if KINDS[policy].is_own:
+        what = f"a snapshot of format {version} does not say by which code of the policy {policy!r} it was computed"
+        raise OtherFoldError(f"{what}: restore a backup")
 
 
 def _read_old_fields(about: Mapping[str, Any], arrays: Mapping[str, Any]) -> Fields:
@@ -235,6 +264,9 @@ def _read_old_fields(about: Mapping[str, Any], arrays: Mapping[str, Any]) -> Fie
             found[key] = rows[:, int(own[begin][0]) : int(own[end][0])].ravel()
         elif key in own.dtype.names:
             found[key] = own[key]
+    if absent := _list_stored(layout) - found.keys():
+        what = f"a snapshot of an earlier release has other fields: {', '.join(sorted(absent))}"
+        raise OtherFoldError(f"{what} are not there: restore a backup")
     return found
 
 
@@ -244,9 +276,7 @@ def _read_old_fields(about: Mapping[str, Any], arrays: Mapping[str, Any]) -> Fie
 def check_origin(contents: SnapshotContents) -> None:
     """Refuse a state of a policy whose code, the user's own, has changed since or cannot be compared."""
     if contents.policy not in KINDS:
-        raise OtherFoldError(
-            f"the policy {contents.policy!r} is not registered: start the service with the module that defines it"
-        )
+        raise OtherFoldError(_NOT_REGISTERED.format(contents.policy))
     if contents.origin != get_origin(contents.policy):
         raise OtherFoldError(
             f"the code of the policy {contents.policy!r} has changed since the snapshot at event {contents.seq}: "
@@ -271,13 +301,18 @@ def restore_policy(contents: SnapshotContents) -> Policy | Contextual:
     return policy
 
 
-def _build_state(layout: Any, fields: Fields, many: int) -> Any:
-    """Return a state, or several side by side, from its fields."""
-    wanted = {
+def _list_stored(layout: Any) -> set[str]:
+    """Return the names of the fields that snapshots have."""
+    return {
         key
         for key, (_, what) in layout.declarations.items()
         if key not in UNSTORED and not (isinstance(what, Param) and not what.stored)
     }
+
+
+def _build_state(layout: Any, fields: Fields, many: int) -> Any:
+    """Return a state, or several side by side, from its fields."""
+    wanted = _list_stored(layout)
     if fields.keys() != wanted:
         raise ValueError(f"its fields differ: {', '.join(sorted(fields.keys() ^ wanted))}")
     scalars = np.zeros(many, dtype=layout.storage.dtype)
