@@ -32,7 +32,8 @@ from maskedbandits.service.state import ExperimentState
 from maskedbandits.service.storage import Store, open_store
 from maskedbandits.service.storage.backup import backup, restore
 from maskedbandits.service.storage.models import ExperimentRow, NewArmRow, NewReport
-from maskedbandits.service.storage.retention import PERMANENT
+from maskedbandits.service.storage.retention import LOG_HASH, PERMANENT
+from naive.log_hash import running_hash
 
 pytest_plugins = ["store_fixtures"]
 
@@ -139,6 +140,32 @@ def test_ids_that_may_be_repeated_keep_their_events(store: Store) -> None:
     store.forget(late)
     compact(store, find(store, "headlines"), NOW + 24)
     assert store.read_first(1) is None
+
+
+@pytest.mark.parametrize(("before", "cut"), [(1, 604), (163, 604), (164, 768), (165, 768), (400, 768)])
+def test_live_ids_within_an_hour_leave_the_hash(store: Store, before: int, cut: int) -> None:
+    """The log is cut where a block of the hash ends: after an hour, or the third 256 events."""
+    append_reports(store, find(store, "headlines"), before, NOW, NOW + 1)
+    row = find(store, "headlines")
+    assert row.seq == 604 + before
+    store.append([NewReport(1, 0, 1, 1_000_000, 65_536, 0, bytes(11), row.forgotten + 500, NOW, 1)])
+    append_reports(store, find(store, "headlines"), 300, NOW, NOW + 1)
+    row, events = find(store, "headlines"), store.read_events(1, 0, 10**6)
+    assert compact(store, row, NOW + 1).first_seq == cut + 1
+    row = find(store, "headlines")
+    assert replay(store, row, []).log_hash == running_hash(events)
+    assert dict(store.list_snapshots(1, LOG_HASH))[cut] == running_hash(events[:cut])
+
+
+def test_snapshot_after_live_ids_cuts_no_log(store: Store) -> None:
+    """Where rows were deleted by hand, it is the only one that the log can begin with."""
+    row = find(store, "headlines")
+    store.append([NewReport(1, 0, 1, 1_000_000, 65_536, 0, bytes(11), row.forgotten + 500, NOW, 1)])
+    append_reports(store, find(store, "headlines"), 20, NOW, NOW + 1)
+    write_snapshot(store, find(store, "headlines"), row.seq + 10)
+    delete_by_hand(store, 1, 10)
+    assert compact(store, find(store, "headlines"), NOW + 1).removed == 0
+    assert store.read_first(1) == 11
 
 
 def test_nothing_is_removed_while_a_snapshot_contradicts(store: Store) -> None:
