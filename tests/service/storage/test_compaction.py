@@ -26,8 +26,11 @@ from maskedbandits.service.clock import Clock
 from maskedbandits.service.compaction import Compactor, compact, get_cutoff
 from maskedbandits.service.event_columns import EventColumns
 from maskedbandits.service.log_hash import LogHash
+from maskedbandits.service.log_reader import LogReader
 from maskedbandits.service.recovery import BASE_KERNEL, SNAPSHOT_KERNEL, DamagedError, load_newest, load_oldest
 from maskedbandits.service.replay import AGREES, BAD, OTHER_MACHINE, ROUNDED, Claim, replay
+from maskedbandits.service.server.settings import Settings
+from maskedbandits.service.server.warmup import CodeLoader
 from maskedbandits.service.state import ExperimentState
 from maskedbandits.service.storage import Store, open_store
 from maskedbandits.service.storage.backup import backup, restore
@@ -483,3 +486,55 @@ def test_store_of_release_before_starts_from_its_snapshot(any_store: Store) -> N
     assert compact(any_store, row, 10).removed > 400
     row = find(any_store, "old")
     assert fold(any_store, row, load_newest(any_store, row)).compute_digest() == whole.compute_digest()
+
+
+def compact_after(store: Store, patch: pytest.MonkeyPatch, method: str, calls: int = 1) -> None:
+    """Let another process remove old events right after a method of the store has returned for the nth time."""
+    inner, left = getattr(store, method), [calls]
+
+    def call(*arguments: Any) -> Any:
+        found = inner(*arguments)
+        left[0] -= 1
+        if left[0] == 0:
+            compact(store, find(store, "headlines"), CUTOFF)
+        return found
+
+    patch.setattr(store, method, call)
+
+
+def test_snapshots_are_found_while_events_are_removed(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    row = find(store, "headlines")
+    compact_after(store, monkeypatch, "list_states")
+    assert load_newest(store, row).seq == 0  # what was there when it looked
+    assert store.read_first(1) != 1
+    assert fold(store, row, load_newest(store, row)).seq == row.seq
+
+
+def test_replay_while_events_are_removed_is_to_be_tried_again(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    row = find(store, "headlines")
+    monkeypatch.setattr(recovery, "EVENTS_AT_ONCE", 50)
+    with monkeypatch.context() as patch:
+        compact_after(store, patch, "read_columns")
+        with refused("headlines", "removed while they were read", "try again") as caught:
+            replay(store, row, [])
+    assert not isinstance(caught.value, DamagedError)
+    assert replay(store, find(store, "headlines"), []).holds
+
+
+def test_start_while_events_are_removed_goes_on_with_the_base(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    row, digest = find(store, "headlines"), fold(store, find(store, "headlines")).compute_digest()
+    monkeypatch.setattr(recovery, "EVENTS_AT_ONCE", 50)
+    compact_after(store, monkeypatch, "read_columns", 2)
+    reader = LogReader(lambda: store, "one", Clock(), Settings(storage="sqlite:///none.db"), CodeLoader())
+    live = reader.load(row.id)
+    assert live is not None
+    assert live.state.compute_digest() == digest
+    assert store.read_first(1) != 1
+
+
+def test_columns_of_events_that_are_gone_are_refused() -> None:
+    """A usual report is read at once, the others after it; theirs may be removed in between."""
+    columns = EventColumns.from_rows(build_log("klucb-cf", 20))
+    assert columns.replace(np.array([], dtype=np.int64), []) is columns
+    with refused("removed while they were read"):
+        columns.replace(np.array([0, 3]), [])
