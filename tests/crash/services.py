@@ -12,14 +12,28 @@ import time
 import urllib.error
 import urllib.request
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 SETTINGS = {
     "MASKEDBANDITS_SNAPSHOT_EVERY": "20",  # events: so that there is one to be written at every start
     "MASKEDBANDITS_SECRET": "the secret that services under trial share",
     "MASKEDBANDITS_SIMULATION": "1",  # tokens that live for seconds
 }
+SET_ASIDE = '"experiment is set aside"'  # in the log
+PROGRAM = Path(__file__).with_name("fast_service.py")
+MACHINE_TIME = time.time
 LONGEST = 120.0  # seconds until a service is ready, on the busiest machine
+
+
+class WorldClock(NamedTuple):
+    """The clock of a world: the unix time when it began, and how many of its seconds pass in a second."""
+
+    began: float
+    speed: float
+
+    def now(self) -> float:
+        """Return the unix time in this world."""
+        return self.began + (MACHINE_TIME() - self.began) * self.speed
 
 
 def free_port() -> int:
@@ -31,8 +45,9 @@ def free_port() -> int:
 class Service:
     """One process of the service."""
 
-    def __init__(self, storage: str, folder: Path) -> None:
+    def __init__(self, storage: str, folder: Path, clock: WorldClock | None = None) -> None:
         self.storage, self.port = storage, free_port()
+        self._program = ["-m", "maskedbandits"] if clock is None else [str(PROGRAM), *map(repr, clock)]
         self.log = folder / f"service-{self.port}.log"
         self.process: subprocess.Popen[bytes] | None = None
         self.took = 1.0  # seconds until it was ready, the last time
@@ -45,7 +60,7 @@ class Service:
 
     def launch(self) -> None:
         """Start it."""
-        command = [sys.executable, "-m", "maskedbandits", "serve", "--storage", self.storage, "--port", str(self.port)]
+        command = [sys.executable, *self._program, "serve", "--storage", self.storage, "--port", str(self.port)]
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 command, stdout=log, stderr=log, start_new_session=True, env={**os.environ, **SETTINGS}
@@ -70,6 +85,10 @@ class Service:
                 return bool(json.load(answer)["status"] == "ready")  # and not degraded
         except OSError:
             return False
+
+    def list_set_aside(self) -> list[str]:
+        """Return the lines of its log about experiments that it could not follow."""
+        return [line for line in self.log.read_text().splitlines() if SET_ASIDE in line]
 
     def kill(self) -> None:
         """Kill the service and its children with SIGKILL."""

@@ -14,6 +14,7 @@ import random
 import threading
 import time
 from collections import Counter, deque
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 PAUSE_S = 0.05  # seconds before a report is sent again
@@ -37,8 +38,10 @@ class Report(NamedTuple):
 class Visitors:
     """Threads that send requests to services on some ports until they end."""
 
-    def __init__(self, ports: list[int], experiment: str, count: int, groups: int = 0) -> None:
-        self.ports, self.experiment = ports, experiment
+    def __init__(
+        self, ports: list[int], experiment: str, count: int, now: Callable[[], float], groups: int = 0
+    ) -> None:
+        self.ports, self.experiment, self._now = ports, experiment, now
         self._what = "answer" if groups else "bit"
         self._answers = 2 * groups or 2
         self.acknowledged: dict[int, int] = {}  # bits, or answers, by their marks
@@ -95,14 +98,14 @@ class Visitors:
                 if status in ("accepted", "duplicate"):
                     self.acknowledged[report.mark] = report.said
                     known.append(report)
-                elif status != "late" or time.time() < report.expires:  # while a service starts, a token may expire
+                elif status != "late" or self._now() < report.expires:  # while a service starts, a token may expire
                     self.faults.append(f"a report was {status}")
         return known
 
     def _look_again(self, report: Report, status: str) -> None:
         with self._lock:
             self.sent_again[status] += 1
-            if status != "duplicate" and (status != "late" or time.time() < report.expires):
+            if status != "duplicate" and (status != "late" or self._now() < report.expires):
                 self.faults.append(f"a report that had been acknowledged was {status}")
 
     def _ask(self, rng: random.Random, path: str, body: Any) -> Any:

@@ -5,7 +5,8 @@ or from the first event. Every snapshot on the way must agree. The new one, the 
 then on, the log begins with it. Events are removed in small transactions, so that others can write in between. A
 process that is killed loses nothing: the next one goes on with the same base.
 
-The log is cut between two hours. Events with ids that devices may still repeat stay.
+The log is cut where a block of its running hash ends (``log_hash.py``): between two hours, or after a number of events
+that is a multiple of 256. Events with ids that devices may still repeat stay.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from maskedbandits.errors import UserError
 from maskedbandits.service import snapshots
 from maskedbandits.service.clock import Clock
 from maskedbandits.service.event_columns import EventColumns
+from maskedbandits.service.log_hash import BLOCK
 from maskedbandits.service.recovery import BASE_KERNEL, DamagedError, load_oldest, load_snapshot, read_all
 from maskedbandits.service.replay import BAD, Claim, Walk, list_claims
 from maskedbandits.service.server import logging
@@ -118,10 +120,12 @@ def find_base(store: Store, row: ExperimentRow, first: int) -> SnapshotHead | No
 def build_base(store: Store, row: ExperimentRow, cutoff: int, tick: Tick) -> SnapshotHead | None:
     """Store a verified snapshot after the last event that is old; return None if none is."""
     walk = Walk(store, row, load_oldest(store, row))
-    end = min(row.seq, store.read_last_removable(row.id))
+    end = find_block_end(store, row, min(row.seq, store.read_last_removable(row.id)))
     start, first = walk.state.seq, store.read_first(row.id) or row.seq + 1
-    if start >= first and any((part.hour >= cutoff).any() for part in read_all(store, row, first - 1, start)):
-        return None  # a snapshot that is no base covers events that are young
+    if start >= first and (
+        start > end or any((part.hour >= cutoff).any() for part in read_all(store, row, first - 1, start))
+    ):
+        return None  # a snapshot that is no base covers events that are young, or that may be repeated
     claims = [claim for claim in list_claims(store, row.id) if claim.seq > start]
     for events in read_all(store, row, start, end):
         young = np.flatnonzero(events.hour >= cutoff)
@@ -132,6 +136,22 @@ def build_base(store: Store, row: ExperimentRow, cutoff: int, tick: Tick) -> Sna
     if walk.state.seq < first:
         return None
     return save_base(store, row, walk.others[-1] if walk.others else walk.state)  # what processes went on from
+
+
+def find_block_end(store: Store, row: ExperimentRow, seq: int) -> int:
+    """Return the last event up to another after which a block of the running hash ends.
+
+    A cut anywhere else would change the hash of all events after it. If nothing follows the event, the block ends:
+    the next event comes in a later hour, because this one is old.
+    """
+    start = seq // BLOCK * BLOCK
+    if seq == start:
+        return seq
+    events = store.read_columns(row.id, start, seq - start + 1)
+    if not events.size or events.seq[-1] <= seq:
+        return seq
+    ends = np.flatnonzero(events.hour[1:] != events.hour[:-1])
+    return int(events.seq[ends[-1]]) if ends.size else start
 
 
 def _walk_past(walk: Walk, events: EventColumns, claims: list[Claim]) -> None:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from maskedbandits.errors import UserError
+
 if TYPE_CHECKING:
     from maskedbandits.service.storage.models import EventRow
 
@@ -19,6 +21,7 @@ Ints = NDArray[np.int64]
 NULL = -1
 NUMBERS = ("seq", "arm", "bit", "epsilon", "probability", "flags", "hour", "config")  # columns that are integers
 REPORT = "report"
+REMOVED_MEANWHILE = "old events were removed while they were read: try again"
 
 
 class ChangeDetail(NamedTuple):
@@ -67,7 +70,9 @@ class EventColumns(NamedTuple):
         return EventColumns(**numbers, changes=changes, questions=questions)
 
     def replace(self, places: Ints, events: Sequence[EventRow]) -> EventColumns:
-        """Return these columns with other events at some places."""
+        """Return these columns with other events at some places; raise an error if some events are missing."""
+        if len(events) != places.size:
+            raise UserError(REMOVED_MEANWHILE)
         if not events:
             return self
         others = EventColumns.from_rows(events)

@@ -287,7 +287,10 @@ class LogReader:
         while (events := self.store.read_columns(experiment_id, state.seq, recovery.EVENTS_AT_ONCE)).size:
             if self._stopping.is_set():
                 return None
-            state.apply_columns(events)
+            if events.seq[0] != state.seq + 1 and recovery.has_lost_events(self.store, experiment_id, state.seq):
+                state = self._load_snapshot(self._read_row(experiment_id))  # which is newer: it covers the lost ones
+            else:
+                state.apply_columns(events)
         row, arms = self._read_row(experiment_id), self.store.list_arms(experiment_id)  # an arm may be new
         if (fault := find_log_mismatch(row, arms, state.any_policy)) is not None:
             raise UserError(fault)

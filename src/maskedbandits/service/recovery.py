@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from maskedbandits.errors import UserError
-from maskedbandits.service.event_columns import EventColumns, find_gap
+from maskedbandits.service.event_columns import REMOVED_MEANWHILE, EventColumns, find_gap
 from maskedbandits.service.log_hash import LogHash
 from maskedbandits.service.snapshots import FOLD_VERSION
 from maskedbandits.service.state import ExperimentState
@@ -45,7 +45,8 @@ def load_snapshot(store: Store, experiment: int, head: SnapshotHead) -> Experime
 
 def load_newest(store: Store, row: ExperimentRow, on_fault: OnFault = ignore_fault) -> ExperimentState:
     """Return the state from which a process follows a log with the least work."""
-    return _load_first_valid(store, row, store.list_states(row.id), on_fault)
+    first = store.read_first(row.id)  # before the snapshots: events are removed after theirs is stored
+    return _load_first_valid(store, row, first, store.list_states(row.id), on_fault)
 
 
 def load_oldest(store: Store, row: ExperimentRow, on_fault: OnFault = ignore_fault) -> ExperimentState:
@@ -53,14 +54,14 @@ def load_oldest(store: Store, row: ExperimentRow, on_fault: OnFault = ignore_fau
     first = store.read_first(row.id)
     if first == 1:
         return ExperimentState()
-    return _load_first_valid(store, row, store.list_states(row.id)[::-1], on_fault)
+    return _load_first_valid(store, row, first, store.list_states(row.id)[::-1], on_fault)
 
 
 def _load_first_valid(
-    store: Store, row: ExperimentRow, heads: list[SnapshotHead], on_fault: OnFault
+    store: Store, row: ExperimentRow, first: int | None, heads: list[SnapshotHead], on_fault: OnFault
 ) -> ExperimentState:
     """Return the first of some snapshots that can be used, or the state before the first event."""
-    first, reasons = store.read_first(row.id), []
+    reasons = []
     least = row.seq if first is None else first - 1  # older snapshots are followed by a gap
     for head in heads:
         if head.seq < least:
@@ -98,6 +99,12 @@ def save_log_hash(store: Store, row: ExperimentRow) -> str | None:
     return value
 
 
+def has_lost_events(store: Store, experiment: int, after: int) -> bool:
+    """Tell whether the log now begins after the event that follows another one."""
+    first = store.read_first(experiment)
+    return first is not None and first > after + 1
+
+
 def read_all(store: Store, row: ExperimentRow, after: int, end: int) -> Iterator[EventColumns]:
     """Yield the events of a log after one and up to another, as long as there are some."""
     while after < end:
@@ -105,6 +112,8 @@ def read_all(store: Store, row: ExperimentRow, after: int, end: int) -> Iterator
         if not events.size:
             return
         if (fault := find_gap(events, after)) is not None:
+            if has_lost_events(store, row.id, after):
+                raise UserError(f"{row.name}: {REMOVED_MEANWHILE}")
             raise DamagedError(f"{row.name}: {fault}")
         yield events
         after += events.size

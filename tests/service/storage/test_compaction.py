@@ -26,13 +26,17 @@ from maskedbandits.service.clock import Clock
 from maskedbandits.service.compaction import Compactor, compact, get_cutoff
 from maskedbandits.service.event_columns import EventColumns
 from maskedbandits.service.log_hash import LogHash
+from maskedbandits.service.log_reader import LogReader
 from maskedbandits.service.recovery import BASE_KERNEL, SNAPSHOT_KERNEL, DamagedError, load_newest, load_oldest
 from maskedbandits.service.replay import AGREES, BAD, OTHER_MACHINE, ROUNDED, Claim, replay
+from maskedbandits.service.server.settings import Settings
+from maskedbandits.service.server.warmup import CodeLoader
 from maskedbandits.service.state import ExperimentState
 from maskedbandits.service.storage import Store, open_store
 from maskedbandits.service.storage.backup import backup, restore
 from maskedbandits.service.storage.models import ExperimentRow, NewArmRow, NewReport
-from maskedbandits.service.storage.retention import PERMANENT
+from maskedbandits.service.storage.retention import LOG_HASH, PERMANENT
+from naive.log_hash import running_hash
 
 pytest_plugins = ["store_fixtures"]
 
@@ -139,6 +143,32 @@ def test_ids_that_may_be_repeated_keep_their_events(store: Store) -> None:
     store.forget(late)
     compact(store, find(store, "headlines"), NOW + 24)
     assert store.read_first(1) is None
+
+
+@pytest.mark.parametrize(("before", "cut"), [(1, 604), (163, 604), (164, 768), (165, 768), (400, 768)])
+def test_live_ids_within_an_hour_leave_the_hash(store: Store, before: int, cut: int) -> None:
+    """The log is cut where a block of the hash ends: after an hour, or the third 256 events."""
+    append_reports(store, find(store, "headlines"), before, NOW, NOW + 1)
+    row = find(store, "headlines")
+    assert row.seq == 604 + before
+    store.append([NewReport(1, 0, 1, 1_000_000, 65_536, 0, bytes(11), row.forgotten + 500, NOW, 1)])
+    append_reports(store, find(store, "headlines"), 300, NOW, NOW + 1)
+    row, events = find(store, "headlines"), store.read_events(1, 0, 10**6)
+    assert compact(store, row, NOW + 1).first_seq == cut + 1
+    row = find(store, "headlines")
+    assert replay(store, row, []).log_hash == running_hash(events)
+    assert dict(store.list_snapshots(1, LOG_HASH))[cut] == running_hash(events[:cut])
+
+
+def test_snapshot_after_live_ids_cuts_no_log(store: Store) -> None:
+    """Where rows were deleted by hand, it is the only one that the log can begin with."""
+    row = find(store, "headlines")
+    store.append([NewReport(1, 0, 1, 1_000_000, 65_536, 0, bytes(11), row.forgotten + 500, NOW, 1)])
+    append_reports(store, find(store, "headlines"), 20, NOW, NOW + 1)
+    write_snapshot(store, find(store, "headlines"), row.seq + 10)
+    delete_by_hand(store, 1, 10)
+    assert compact(store, find(store, "headlines"), NOW + 1).removed == 0
+    assert store.read_first(1) == 11
 
 
 def test_nothing_is_removed_while_a_snapshot_contradicts(store: Store) -> None:
@@ -456,3 +486,55 @@ def test_store_of_release_before_starts_from_its_snapshot(any_store: Store) -> N
     assert compact(any_store, row, 10).removed > 400
     row = find(any_store, "old")
     assert fold(any_store, row, load_newest(any_store, row)).compute_digest() == whole.compute_digest()
+
+
+def compact_after(store: Store, patch: pytest.MonkeyPatch, method: str, calls: int = 1) -> None:
+    """Let another process remove old events right after a method of the store has returned for the nth time."""
+    inner, left = getattr(store, method), [calls]
+
+    def call(*arguments: Any) -> Any:
+        found = inner(*arguments)
+        left[0] -= 1
+        if left[0] == 0:
+            compact(store, find(store, "headlines"), CUTOFF)
+        return found
+
+    patch.setattr(store, method, call)
+
+
+def test_snapshots_are_found_while_events_are_removed(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    row = find(store, "headlines")
+    compact_after(store, monkeypatch, "list_states")
+    assert load_newest(store, row).seq == 0  # what was there when it looked
+    assert store.read_first(1) != 1
+    assert fold(store, row, load_newest(store, row)).seq == row.seq
+
+
+def test_replay_while_events_are_removed_is_to_be_tried_again(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    row = find(store, "headlines")
+    monkeypatch.setattr(recovery, "EVENTS_AT_ONCE", 50)
+    with monkeypatch.context() as patch:
+        compact_after(store, patch, "read_columns")
+        with refused("headlines", "removed while they were read", "try again") as caught:
+            replay(store, row, [])
+    assert not isinstance(caught.value, DamagedError)
+    assert replay(store, find(store, "headlines"), []).holds
+
+
+def test_start_while_events_are_removed_goes_on_with_the_base(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    row, digest = find(store, "headlines"), fold(store, find(store, "headlines")).compute_digest()
+    monkeypatch.setattr(recovery, "EVENTS_AT_ONCE", 50)
+    compact_after(store, monkeypatch, "read_columns", 2)
+    reader = LogReader(lambda: store, "one", Clock(), Settings(storage="sqlite:///none.db"), CodeLoader())
+    live = reader.load(row.id)
+    assert live is not None
+    assert live.state.compute_digest() == digest
+    assert store.read_first(1) != 1
+
+
+def test_columns_of_events_that_are_gone_are_refused() -> None:
+    """A usual report is read at once, the others after it; theirs may be removed in between."""
+    columns = EventColumns.from_rows(build_log("klucb-cf", 20))
+    assert columns.replace(np.array([], dtype=np.int64), []) is columns
+    with refused("removed while they were read"):
+        columns.replace(np.array([0, 3]), [])
