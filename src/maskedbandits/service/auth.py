@@ -73,7 +73,7 @@ class KeyHolder(NamedTuple):
 
     @property
     def is_trusted(self) -> bool:
-        """Whether this is no device: it has a secret key, or is a local program of a service without keys."""
+        """Whether this has a secret key, or is a local program of a service without keys; devices have neither."""
         return not self.roles <= {"device"}
 
 
