@@ -66,7 +66,7 @@ bench-sweep: $(VENV)/.run ## what sweeps of 10,000 short cells spend outside the
 crash: $(VENV)/.test ## services and their database are killed under load, and everything counted; ten minutes
 	@$(BIN)/python tests/crash/crash.py
 
-docs: $(VENV)/.test ## make the figures and tables of docs/ anew, half an hour
+docs: $(VENV)/.test ## make the figures and tables of docs/ again, half an hour
 	@$(BIN)/python -m docs.privacy
 	@$(BIN)/python -m docs.audit
 	@$(BIN)/python -m docs.privacy_officer

@@ -47,7 +47,7 @@ test("silence is a masked 0 and leaves like everything else", async (t) => {
   assert.ok(new Set(world.arrivals.map(({ at }) => at)).size > 5); // each at a time of its own
 });
 
-test("whoever has reached the cap is shown arms, says so before, and reports nothing", async () => {
+test("a person who has reached the cap is shown arms, says so before, and reports nothing", async () => {
   const world = new World();
   const device = opened(client, { cap: 2.5 });
   for (let i = 0; i < 2; i++) assert.ok((await device.decide()).participates);

@@ -82,6 +82,6 @@ export class World {
 
 /** A device whose test says when it sends. */
 export function opened(client, options = {}, url = "https://bandits.example.org/") {
-  const told = { cap: 1000, maxEpsilon: 2, background: false, sticky: false, store: client.inMemory(), ...options };
-  return new client.Device(url, "headline", told);
+  const terms = { cap: 1000, maxEpsilon: 2, background: false, sticky: false, store: client.inMemory(), ...options };
+  return new client.Device(url, "headline", terms);
 }

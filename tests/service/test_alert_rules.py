@@ -53,6 +53,16 @@ def test_values_of_labels_exist() -> None:
     assert codes <= {*STATUSES}
 
 
+def test_every_kind_of_alert_has_a_rule() -> None:
+    """The kinds are those for which the dashboard has a word."""
+    source = (Path(alerts.__file__).parent / "page" / "dashboard.js").read_text(encoding="utf-8")
+    [words] = re.findall(r"const WORDS = \{(.*?)\};", source, re.DOTALL)
+    kinds = set(re.findall(r"(\w+):", words))
+    assert {"suspect", "unmasked", "bias"} <= kinds
+    kinds.remove("aside")  # a quarantined experiment has a metric of its own
+    assert kinds == set(re.findall(r'kind="(\w+)"', str([rule["expr"] for rule in rules()])))
+
+
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not here: apt-get install prometheus")
 def test_promtool_finds_nothing_wrong() -> None:
     done = subprocess.run(

@@ -53,7 +53,7 @@ PREFLIGHT_HEADERS = [
     (b"access-control-allow-headers", b"authorization, content-type, idempotency-key, if-match"),
     (b"access-control-max-age", b"86400"),
 ]
-EXPOSED = (b"access-control-expose-headers", b"date, etag, retry-after")  # a device times its reports by them
+EXPOSED = (b"access-control-expose-headers", b"date, etag, retry-after")  # for pages and earlier clients
 VARY = (b"vary", b"origin")
 SINGLE_HEADERS = ("Host", "Authorization", "Origin")  # access depends on them
 TOO_OFTEN = "too many requests {}: wait for the seconds in Retry-After"
@@ -73,7 +73,7 @@ class KeyHolder(NamedTuple):
 
     @property
     def is_trusted(self) -> bool:
-        """Whether this is no device: it has a secret key, or is a local program of a service without keys."""
+        """Whether this has a secret key, or is a local program of a service without keys; devices have neither."""
         return not self.roles <= {"device"}
 
 

@@ -13,7 +13,8 @@ lower by some factors. Its expectation is 1 without a difference, after every st
 reaches 1 / FALSE_ALARMS with a probability of at most FALSE_ALARMS, however often somebody looks. The only assumption
 is that which arm a decision gets does not depend on whether earlier decisions of its own step were reported.
 
-Each process counts from its start, so evidence begins anew then. Experiments with groups have no counts by arm.
+Each process counts from its start, so a restart discards earlier evidence. Experiments with groups have no counts by
+arm.
 """
 
 from __future__ import annotations

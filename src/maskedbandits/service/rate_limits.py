@@ -109,10 +109,10 @@ class ClientAddresses:
 
 
 def find_networks(address: str) -> tuple[str, str] | None:
-    """Return the unit that shares a bucket and the site around it, if any; None if it is no address.
+    """Return the unit that shares a bucket and the site around it, if any; None if it is not an address.
 
     An IPv4 address is a unit. Of IPv6 it is the /64 of a household or a phone (RFC 6177), and the site is its /48,
-    because whoever holds a /48 has 65,536 such networks.
+    because the holder of a /48 has 65,536 such networks.
     """
     return _parse_networks(address) if len(address) <= MAX_ADDRESS_LENGTH else None
 
@@ -132,7 +132,7 @@ def _parse_networks(text: str) -> tuple[str, str] | None:
 
 
 def address_block(address: str) -> str:
-    """Return the block of an address: IPv4 /24 or IPv6 /48; "" if it is no address."""
+    """Return the block of an address: IPv4 /24 or IPv6 /48; "" if it is not an address."""
     network, site = find_networks(address) or ("", "")
     return site or _parse_block(network)
 

@@ -1,8 +1,8 @@
-"""A sequential test for reports without a mask: bits from one address block that no honest crowd sends.
+"""A sequential test for reports without a mask: bits from one address block that honest devices do not send.
 
 Whatever people do, a masked bit is 1 with a probability between 1 - p00 and p11. This holds for every report, given all
-before it. So it holds for the reports of one address block on one arm, whoever is behind it. A liar who sends plain
-ones or zeros leaves this range, and a liar who stays inside weighs no more than an honest person.
+before it. So it holds for the reports of one address block on one arm, however many people it has. A liar who sends
+plain ones or zeros leaves this range, and a liar who stays inside weighs no more than an honest person.
 
 For each block and arm, four bets are placed against the range: that the rarer bit comes half or a tenth as often as in
 any honest crowd, on either side. Each bet is a likelihood ratio, so its wealth is a nonnegative supermartingale while

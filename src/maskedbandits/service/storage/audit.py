@@ -40,7 +40,7 @@ class AdminRequest:
         """Check that nothing has changed since the caller looked."""
         if self.versions is not None and row.config_version not in self.versions:
             what = f"{row.name!r} has config_version {row.config_version} now, which If-Match does not name"
-            raise Conflict(f"{what}: get it again, and decide anew", "version_changed")
+            raise Conflict(f"{what}: get it again before you change it", "version_changed")
 
     def finish(self, tx: Transaction, before: int | None, row: ExperimentRow, arms: Sequence[ArmRow]) -> None:
         """Append the entry of the audit trail, and store the reply of a request that may be repeated."""

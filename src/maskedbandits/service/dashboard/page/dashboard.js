@@ -66,10 +66,10 @@ function list() {
   };
   search.addEventListener("input", () => { show(); archive.reload(); });
   main.replaceChildren(head("Experiments"), search, trouble, none, table.box, archive.box);
-  follow("v1/live", (event, told) => {
+  follow("v1/live", (event, content) => {
     if (event !== "experiments") return;
-    say(trouble, told.trouble);
-    all = told.experiments;
+    say(trouble, content.trouble);
+    all = content.experiments;
     show();
   });
 }
@@ -113,8 +113,8 @@ function line(one, [name, state, look, ...numbers]) {
   say(badge, one.status);
   look.className = one.concerns.length ? "wide said" : "wide";
   say(look, concerns(one));
-  const told = [one.reports, one.arms, one.alarms].map((count) => (count === undefined ? "–" : whole(count)));
-  [...told, one.epsilon === undefined ? "–" : String(one.epsilon)].forEach((text, place) => say(numbers[place], text));
+  const counts = [one.reports, one.arms, one.alarms].map((count) => (count === undefined ? "–" : whole(count)));
+  [...counts, one.epsilon === undefined ? "–" : String(one.epsilon)].forEach((text, place) => say(numbers[place], text));
 }
 
 // The view: the name of an experiment is the fragment of the address, which is not sent to servers
