@@ -71,13 +71,17 @@ class Retention(Upgrades):
         return min((hour for _, hour, _ in rows if hour is not None), default=None), due
 
     def save_snapshot(self, experiment: int, seq: int, kernel: str, body: bytes, sha256: str) -> None:
-        """Store a snapshot, and delete all but the newest three of its kind; bases and hashes are kept."""
+        """Store a snapshot, and delete all but the newest three of its kind; bases and hashes are kept.
+
+        Nothing is stored of an experiment that was deleted.
+        """
         check_name("kernel", kernel)
         with self._begin_write() as tx:
             tx.execute(
-                "INSERT INTO snapshot (experiment, kernel, seq, body, sha256) VALUES (?, ?, ?, ?, ?) "
+                "INSERT INTO snapshot (experiment, kernel, seq, body, sha256) SELECT ?, ?, ?, ?, ? "
+                "WHERE EXISTS (SELECT 1 FROM experiment WHERE id = ?) "
                 "ON CONFLICT (experiment, kernel, seq) DO UPDATE SET body = excluded.body, sha256 = excluded.sha256",
-                (experiment, kernel, seq, body, sha256),
+                (experiment, kernel, seq, body, sha256, experiment),
             )
             if kernel == LOG_HASH or kernel.startswith(BASE):
                 return
