@@ -138,6 +138,8 @@ class NaiveStore:
         return dict(total)
 
     def save_snapshot(self, experiment: int, seq: int, kernel: str, body: bytes) -> None:
+        if experiment not in self.experiments:
+            return
         kept = self.snapshots.setdefault((experiment, kernel), {})
         kept[seq] = body
         for old in sorted(kept, reverse=True)[3:]:

@@ -102,10 +102,21 @@ def test_both_formats_parse_and_describe_all(served: Served) -> None:
     assert METRICS.keys() - {f"{name}_total" for name in found} - found.keys() <= {
         "maskedbandits_alert",  # of alerts that there are none of
         "maskedbandits_experiments_alerting",
+        "maskedbandits_oldest_event_age_seconds",  # unknown in the first minute
     }
     reply = served.get("/metrics", headers={"accept": "application/openmetrics-text;version=1.0.0,text/plain;q=0.5"})
     assert reply.headers["content-type"].startswith("application/openmetrics-text; version=1.0.0")
     assert {family.name for family in parse_open_metrics(reply.body.decode())} == found.keys()
+
+
+def test_age_of_oldest_event_is_exported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("time.time", lambda: 1_000_000.0)
+    metrics = Metrics()
+    assert "oldest_event" not in metrics.format_text()  # without retention, or before it is known
+    metrics.memory.set("retention_s", 86_400.0)
+    metrics.memory.set("oldest_event_at", 900_000.0)
+    text = metrics.format_text()
+    assert (sample(text, "oldest_event_age_seconds"), sample(text, "retention_seconds")) == (100_000, 86_400)
 
 
 def test_process_and_build_are_exported(served: Served) -> None:

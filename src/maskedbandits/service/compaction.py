@@ -21,11 +21,13 @@ import numpy as np
 from maskedbandits.errors import UserError
 from maskedbandits.service import snapshots
 from maskedbandits.service.clock import Clock
+from maskedbandits.service.config import StoredConfig, find_fault
 from maskedbandits.service.event_columns import EventColumns
 from maskedbandits.service.log_hash import BLOCK
 from maskedbandits.service.recovery import BASE_KERNEL, DamagedError, load_oldest, load_snapshot, read_all
 from maskedbandits.service.replay import BAD, Claim, Walk, list_claims
 from maskedbandits.service.server import logging
+from maskedbandits.service.server.warmup import CodeLoader, Names, list_code
 from maskedbandits.service.snapshots import OtherFoldError
 from maskedbandits.service.state import ExperimentState
 from maskedbandits.service.storage import Store, StoreUnavailable
@@ -34,13 +36,14 @@ from maskedbandits.service.storage.retention import BASE, LOG_HASH
 
 HOURS_PER_DAY = 24
 FIRST_WAIT_S, WAIT_S = 60.0, 3600.0
-CLAIM, CLAIM_S = "compaction", 600
+CLAIM, CLAIM_S, RENEW_S = "compaction", 600, 60.0
 
 Tick = Callable[[], None]
+Load = Callable[[Names], None]
 
 
 class StoppedError(Exception):
-    """The process stops; the next one goes on."""
+    """The process stops, or another one has the work now; the next one goes on."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,9 @@ def get_cutoff(now: float, days: float) -> int:
     return int(now // 3600 - HOURS_PER_DAY * days)
 
 
-def compact(store: Store, row: ExperimentRow, cutoff: int, tick: Tick = lambda: None) -> CompactionResult:
+def compact(
+    store: Store, row: ExperimentRow, cutoff: int, tick: Tick = lambda: None, load: Load = lambda names: None
+) -> CompactionResult:
     """Remove the events of an experiment from before an hour.
 
     Parameters
@@ -70,6 +75,8 @@ def compact(store: Store, row: ExperimentRow, cutoff: int, tick: Tick = lambda: 
         The first hour, since 1970, whose events are kept.
     tick
         Called between two transactions; it may wait, or raise.
+    load
+        Called with the names of the code that the policy needs, before events are folded.
 
     Returns
     -------
@@ -89,8 +96,12 @@ def compact(store: Store, row: ExperimentRow, cutoff: int, tick: Tick = lambda: 
     if unfinished is not None:
         kept = _remove_up_to(store, row, unfinished, tick)
     oldest = store.read_first_hour(row.id)
-    if oldest is not None and oldest < cutoff and (base := build_base(store, row, cutoff, tick)) is not None:
-        kept = _remove_up_to(store, row, base, tick)
+    if oldest is not None and oldest < cutoff:
+        if (fault := find_fault(row, store.list_arms(row.id))) is not None:
+            raise DamagedError(fault)
+        load(list_code(StoredConfig.decode(row.config)))
+        if (base := build_base(store, row, cutoff, tick)) is not None:
+            kept = _remove_up_to(store, row, base, tick)
     return CompactionResult(row.name, kept - first, kept)
 
 
@@ -181,11 +192,39 @@ def save_base(store: Store, row: ExperimentRow, state: ExperimentState) -> Snaps
     return head
 
 
+class Turn:
+    """The right to compact a store, which one process has at a time; it must be renewed."""
+
+    def __init__(self, store: Store, owner: str, now: Callable[[], float]) -> None:
+        self._store, self._owner, self._now = store, owner, now
+        self._renew_at = 0.0  # by the monotonic clock
+
+    def take(self) -> bool:
+        """Take the turn for the next minutes; tell whether no other process has it."""
+        self._renew_at = time.monotonic() + RENEW_S
+        now = int(self._now())
+        return self._store.claim(CLAIM, self._owner, now, now + CLAIM_S)
+
+    def renew(self) -> None:
+        """Keep the turn; raise an error if another process has it by now."""
+        if time.monotonic() >= self._renew_at and not self.take():
+            raise StoppedError
+
+    def end(self) -> None:
+        """Let others have the turn."""
+        self._store.claim(CLAIM, self._owner, int(self._now()), 0)
+
+
 class Compactor:
     """Removes old events in a thread, in one process of the service at a time."""
 
-    def __init__(self, open_store: Callable[[], Store], process: str, clock: Clock, days: float) -> None:
-        self._open_store, self._process, self._clock, self._days = open_store, process, clock, days
+    def __init__(
+        self, open_store: Callable[[], Store], process: str, clock: Clock, days: float, code_loader: CodeLoader
+    ) -> None:
+        self._open_store, self._process, self._clock, self.days = open_store, process, clock, days
+        self._code_loader = code_loader
+        self.oldest_at = 0.0  # unix seconds of the oldest event of the store; 0 if it is unknown, or there is none
+        self._outage = logging.Outage("old events cannot be removed", "old events can be removed again")
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="maskedbandits-compactor", daemon=True)
 
@@ -196,7 +235,7 @@ class Compactor:
 
     def start(self) -> None:
         """Start the thread, unless events are kept for ever."""
-        if self._days:
+        if self.days:
             self._thread.start()
 
     def stop(self) -> None:
@@ -208,40 +247,72 @@ class Compactor:
     def _run(self) -> None:
         wait = FIRST_WAIT_S  # a start has more urgent work
         while not self._stopping.wait(wait):
-            wait = WAIT_S
-            try:
-                with self._open_store() as store:
-                    self.compact_all(store)
-            except StoppedError:
-                return
-            except StoreUnavailable:
-                wait = FIRST_WAIT_S  # the log reader has logged it
-            except Exception as error:  # the next round may succeed
-                logging.fault("old events are not removed", error)
+            wait = WAIT_S if self._try() else FIRST_WAIT_S
 
-    def compact_all(self, store: Store) -> None:
-        """Compact all experiments, if no other process does, and none of the release before may run."""
-        for row in store.list_experiments() if store.may_remove_events else ():
-            if not self.claim(store):
-                return
-            try:
-                done = compact(store, row, get_cutoff(self._clock.now(), self._days), Pace(self._check).tick)
-            except UserError as fault:
-                logging.fault("old events are not removed", fault, experiment=row.name, reason=str(fault))
-                continue
-            if done.removed:
-                logging.event(
-                    "old events are removed", experiment=row.name, removed=done.removed, first_seq=done.first_seq
-                )
+    def _try(self) -> bool:
+        """Do a round; tell whether the store allowed it. Its loss is logged once, until it passes."""
+        try:
+            with self._open_store() as store:
+                if self.compact_all(store):
+                    self._outage.end("compactor")
+        except StoppedError:
+            pass
+        except StoreUnavailable as gone:  # its own connection may lack what the log reader's has, such as a right
+            self._outage.begin("compactor", reason=gone.reason, kind=logging.kind_of(gone))
+            return False
+        except Exception as error:  # the next round may succeed
+            logging.fault("old events are not removed", error)
+        return True
 
-    def claim(self, store: Store) -> bool:
-        """Claim the work for the next minutes; tell whether no other process has it."""
-        now = int(self._clock.now())
-        return store.claim(CLAIM, self._process, now, now + CLAIM_S)
+    def compact_all(self, store: Store) -> bool:
+        """Compact what is due, unless another process does it or one of the release before may run; tell whether."""
+        cutoff = get_cutoff(self._clock.now(), self.days)
+        due = self._find_due(store, cutoff)
+        turn = Turn(store, self._process, self._clock.now)
+        if not due or not store.may_remove_events:
+            return True
+        if not turn.take():
+            return False
+        pace = Pace(lambda: self._check(turn))
+        try:
+            for row in map(store.find_experiment, due):
+                self._check(turn)
+                if row is not None:
+                    self._compact_one(store, row, cutoff, pace)
+        except StoppedError:
+            turn.end()
+            raise
+        turn.end()
+        self._find_due(store, cutoff)
+        return True
 
-    def _check(self) -> None:
+    def _find_due(self, store: Store, cutoff: int) -> list[int]:
+        """Return the experiments with something to remove, and note how old the oldest event is."""
+        oldest, due = store.find_removable(cutoff)
+        self.oldest_at = 0.0 if oldest is None else 3600.0 * oldest
+        return due
+
+    def _compact_one(self, store: Store, row: ExperimentRow, cutoff: int, pace: Pace) -> None:
+        try:
+            done = compact(store, row, cutoff, pace.tick, self._load)
+        except (StoppedError, StoreUnavailable):
+            raise
+        except Exception as fault:  # of this experiment alone
+            reason = {"reason": str(fault)} if isinstance(fault, UserError) else {}
+            logging.fault("old events are not removed", fault, experiment=row.name, **reason)
+            return
+        if done.removed:
+            logging.event("old events are removed", experiment=row.name, removed=done.removed, first_seq=done.first_seq)
+
+    def _load(self, names: Names) -> None:
+        """Wait for machine code, without which a fold takes a thousand times as long."""
+        if not self._code_loader.wait(names):
+            raise StoppedError
+
+    def _check(self, turn: Turn) -> None:
         if self._stopping.is_set():
             raise StoppedError
+        turn.renew()
 
 
 class Pace:

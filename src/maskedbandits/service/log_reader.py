@@ -78,7 +78,7 @@ class LogReader:
         self._news, self._stopping = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name="maskedbandits-log-reader", daemon=True)
         self._next_second = self._next_minute = 0.0
-        self._compactor = Compactor(open_store, process, clock, settings.retention_days)
+        self.compactor = Compactor(open_store, process, clock, settings.retention_days, code_loader)
 
     def start(self) -> None:
         """Read all logs, then follow them in a thread."""
@@ -87,13 +87,13 @@ class LogReader:
             self.store.close()
         else:
             self._thread.start()
-            self._compactor.start()
+            self.compactor.start()
 
     def stop(self) -> None:
         """Write counts and snapshots, and stop."""
         self._stopping.set()
         self._news.set()
-        self._compactor.stop()
+        self.compactor.stop()
         if self._thread.is_alive():
             self._thread.join()
 

@@ -77,10 +77,22 @@ def test_upgrade_verb_reports_versions(version: int) -> None:
     build_older("sqlite:///bandits.db", version)
     if version == 2:
         refused(call("backup", "b"), "run maskedbandits upgrade")
-    assert call("upgrade").stdout == f"Upgraded the tables from version {version} to 4.\n"
+    first, notice = call("upgrade").stdout.splitlines()
+    assert first == f"Upgraded the tables from version {version} to 4."
+    assert "the service removes events that are older than 365 days" in notice
+    assert "retention_days = 0" in notice  # the remedy
     assert call("upgrade").stdout == "The tables already have version 4: nothing to do.\n"
-    assert json.loads(call("upgrade", "--json").stdout) == {"from": 4, "to": 4}
+    answer = {"from": 4, "to": 4, "retention_days": 365, "notice": notice}
+    assert json.loads(call("upgrade", "--json").stdout) == answer
     assert json.loads(call("backup", "b", "--json").stdout)["events"] == 22
+
+
+def test_upgrade_verb_says_that_events_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    build_older("sqlite:///bandits.db", 3)
+    monkeypatch.setenv("MASKEDBANDITS_RETENTION_DAYS", "0")
+    assert "keeps all events" in call("upgrade").stdout
+    found = json.loads(call("upgrade", "--json").stdout)
+    assert (found["retention_days"], "keeps all events" in found["notice"]) == (0, True)
 
 
 def test_backup_verbs_reject_mistakes_in_one_line() -> None:

@@ -277,33 +277,6 @@ def test_changed_code_of_own_policy_is_folded_again_or_named(store: Store, monke
         load_newest(store, find(store, "headlines"))
 
 
-def test_compactor_takes_turns_and_goes_on_after_damage(store: Store) -> None:
-    create_aged(store, "damaged", 60)
-    create_aged(store, "other", 60)
-    with write_tables(store) as tx:
-        tx.execute("DELETE FROM event WHERE experiment = 2 AND seq = 5")
-    clock = Clock(lambda: 3600.0 * NOW)
-    first, second = (Compactor(lambda: store, name, clock, 5) for name in ("first", "second"))
-    assert first.claim(store)
-    second.compact_all(store)  # the first one works on it
-    assert store.read_first(1) == 1
-    first.compact_all(store)
-    assert [store.read_first(each) == 1 for each in (1, 2, 3)] == [False, True, False]
-    assert {find(store, name).first_seq > 1 for name in ("headlines", "other")} == {True}
-
-
-def test_compactor_runs_only_with_limit(store: Store) -> None:
-    keeps = Compactor(lambda: store, "keeps", Clock(), 0)
-    keeps.start()
-    assert not keeps.is_running
-    keeps.stop()
-    removes = Compactor(lambda: store, "removes", Clock(), 1)
-    removes.start()
-    assert removes.is_running
-    removes.stop()
-    assert not removes.is_running
-
-
 def test_cutoff_is_counted_in_days() -> None:
     assert get_cutoff(3600.0 * NOW + 1800, 1) == NOW - 24
     assert get_cutoff(3600.0 * NOW, 0.5) == NOW - 12
@@ -402,7 +375,7 @@ def test_layout_of_the_release_before_is_left_alone(store: Store, monkeypatch: p
     monkeypatch.setattr(type(store), "may_remove_events", False)
     with pytest.raises(UserError, match="maskedbandits upgrade first"):
         compact(store, find(store, "headlines"), CUTOFF)
-    Compactor(lambda: store, "one", Clock(lambda: 3600.0 * NOW), 5).compact_all(store)
+    Compactor(lambda: store, "one", Clock(lambda: 3600.0 * NOW), 5, CodeLoader()).compact_all(store)
     assert store.read_first(1) == 1
     assert compaction.find_base(store, find(store, "headlines"), 1) is None
 

@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 from store_samples import LATER, create_sample, refused, report, to_id
 
-from helpers.private import read_tables
+from helpers.private import read_tables, write_tables
 from maskedbandits.service.storage import Conflict, Store, StoreUnavailable, open_store, schema
 from maskedbandits.service.storage.audit import AdminRequest
 from maskedbandits.service.storage.deletion import MARKED_MINUTES, OWNED_TABLES
 from maskedbandits.service.storage.idempotency import KEPT_MINUTES, RepeatableRequest, RepeatedRequest
 from maskedbandits.service.storage.models import Change, Visit
+from maskedbandits.service.storage.retention import LOG_HASH
 
 pytest_plugins = ["store_fixtures"]
 
@@ -79,12 +80,27 @@ def test_deletion_resumes_after_a_kill(any_url: str, monkeypatch: pytest.MonkeyP
         while store.delete_rows(1, NOW):
             pass
         assert not any(read_all(store, 1).values())
-        store.save_snapshot(1, 9, "kernel", b"late", "digest")  # by a process that was loading it
+        with write_tables(store) as tx:  # by a process of the release before
+            tx.execute("INSERT INTO refused (experiment, reason, minute, count) VALUES (1, 'late', 9, 1)")
         assert store.list_deleted() == {1: NOW}
         while store.delete_rows(1, NOW + MARKED_MINUTES):
             pass
         assert store.list_deleted() == {}
         assert not any(read_all(store, 1).values())
+
+
+def test_rows_of_deleted_experiments_do_not_come_back(any_store: Store) -> None:
+    """Also long after the deletion, when nothing looks for them any more."""
+    fill(any_store)
+    any_store.delete_experiment(1, NOW)
+    while any_store.delete_rows(1, NOW):
+        pass
+    any_store.save_snapshot(1, 9, "kernel", b"late", "digest")  # by a process that was loading it
+    any_store.save_snapshot(1, 9, LOG_HASH, b"", "digest")
+    any_store.set_issued("there", [(1, 0, LATER, 5)])
+    any_store.count_refused([(1, "late", LATER, 1), (2, "late", LATER, 2), (0, "forged", LATER, 3)])
+    assert not any(read_all(any_store, 1).values())
+    assert (any_store.sum_refused(2), any_store.sum_refused(0)) == ({"forged": 1, "late": 3}, {"forged": 3})
 
 
 def test_interrupted_deletion_has_not_happened(any_store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -166,7 +166,8 @@ class Side(RuleBasedStateMachine):
     def refuse(self, rows: list[tuple[int, str, int, int]]) -> None:
         self.store.count_refused(rows)
         for experiment, reason, _, count in rows:
-            self.naive.refused[experiment, reason] += count
+            if experiment == 0 or experiment in self.naive.experiments:
+                self.naive.refused[experiment, reason] += count
 
     @rule(seq=st.integers(1, 9), kernel=st.sampled_from("kl"), body=st.binary(max_size=3))
     def snapshot(self, seq: int, kernel: str, body: bytes) -> None:

@@ -121,12 +121,14 @@ def test_wrong_state_of_earlier_release_is_bad(store: Store) -> None:
 def test_own_policy_of_earlier_release_is_not_compared(monkeypatch: Patch) -> None:
     """It does not say by which code it was computed."""
     old = FORMATS_4_AND_5["klucb-cf"]
-    with monkeypatch.context() as patch, pytest.raises(OtherFoldError, match="by which code of the policy 'klucb-cf'"):
+    body = base64.b64decode(old["body"])
+    with monkeypatch.context() as patch:
         patch.setattr(type(KINDS["klucb-cf"]), "is_own", True)
-        ExperimentState.from_snapshot(base64.b64decode(old["body"]), 100, old["sha256"])
+        with pytest.raises(OtherFoldError, match="by which code of the policy 'klucb-cf'"):
+            ExperimentState.from_snapshot(body, 100, old["sha256"])
     monkeypatch.delitem(KINDS, "klucb-cf")
     with pytest.raises(OtherFoldError, match="not registered"):
-        ExperimentState.from_snapshot(base64.b64decode(old["body"]), 100, old["sha256"])
+        ExperimentState.from_snapshot(body, 100, old["sha256"])
 
 
 def test_snapshot_deleted_meanwhile_is_not_bad(store: Store) -> None:

@@ -32,9 +32,10 @@ class Event(NamedTuple):
 
 
 EVENTS = {
-    "ready": Event("info", "The worker decides."),
+    "ready": Event("info", "The worker decides. The line has `retention_days`."),
     "stopped": Event("info", "The worker has ended and lost nothing."),
     "stopped without a snapshot": Event("warning", "Writing it took too long. The next start reads more of the log."),
+    "store is shared with the earlier release": Event("warning", "No event is removed before `maskedbandits upgrade`."),
     "cannot start": Event("error", "A mistake in the settings or the store. A restart does not help."),
     "worker ended and is started again": Event("error", "A worker died. Its successor answers once it is ready."),
     "worker did not end and was killed": Event("warning", "The time for a stop was over."),
@@ -54,6 +55,8 @@ EVENTS = {
     "an archived experiment cannot be read": Event("error", "Its log or settings are damaged. Restore a backup."),
     "old events are removed": Event("info", "A snapshot covers them, and they are older than `retention_days`."),
     "old events are not removed": Event("error", "The store keeps them for now. It is tried again."),
+    "old events cannot be removed": Event("error", "The store does not allow it, or cannot be reached."),
+    "old events can be removed again": Event("info", "The end of that, with its duration in seconds."),
     "reports are not masked": Event("warning", "Devices of one block of addresses send what no mask gives."),
     "reports surge while an arm jumps": Event("warning", "Many reports came at once, and favour one arm."),
     "snapshot is not used": Event("warning", "It is damaged. More of the log is read instead."),

@@ -42,6 +42,10 @@ METRICS = {
     f"{PREFIX}log_read_age_seconds": Metric(
         "gauge", "Seconds since the worker last read all logs to their end.", ("worker",)
     ),
+    f"{PREFIX}oldest_event_age_seconds": Metric(
+        "gauge", "Age of the oldest event in the store; none without `retention_days`."
+    ),
+    f"{PREFIX}retention_seconds": Metric("gauge", "Age after which events are removed, of `retention_days`."),
     f"{PREFIX}requests_total": Metric("counter", "Requests by route and status.", ("route", "status")),
     f"{PREFIX}reports_total": Metric("counter", "Reports by their status.", ("status",)),
     f"{PREFIX}decisions_total": Metric("counter", "Decisions made."),
@@ -168,6 +172,10 @@ class Metrics:
         yield f"{PREFIX}ready", int(memory.get_state(memory.worker) == WorkerState.READY), {}
         for state in WorkerState:
             yield f"{PREFIX}workers", states[state], {"state": state.name.lower()}
+        if retention := max(memory.get_all("retention_s")):
+            yield f"{PREFIX}retention_seconds", retention, {}
+        if oldest_at := max(memory.get_all("oldest_event_at")):  # the newest reading, since old events only go
+            yield f"{PREFIX}oldest_event_age_seconds", max(0.0, time.time() - oldest_at), {}
         yield f"{PREFIX}experiments_quarantined", max(memory.get_all("quarantined")), {}
         for worker in range(memory.workers):
             labels = {"worker": str(worker)}

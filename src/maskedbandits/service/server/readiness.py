@@ -76,6 +76,8 @@ def publish(memory: WorkerMemory, registry: ExperimentRegistry) -> None:
     memory.set("store_lost_at", registry.store_outage.since or 0.0)
     memory.set("log_failed_at", registry.log_reader.log_outage.since or 0.0)
     memory.set("log_read_at", registry.log_reader.read_at)
+    memory.set("oldest_event_at", registry.log_reader.compactor.oldest_at)
+    memory.set("retention_s", 86_400.0 * registry.settings.retention_days)
     memory.set("quarantined", registry.count_quarantined())
     memory.set("compiling", registry.count_compiling())
     memory.set("queued", registry.count_queued())

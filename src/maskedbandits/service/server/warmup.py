@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -164,6 +164,16 @@ class CodeLoader:
         """Wait until code is loaded."""
         if not are_loaded(names):
             await asyncio.shield(asyncio.wrap_future(self._start(names)))  # other requests may wait for the same
+
+    def wait(self, names: Names) -> bool:
+        """Wait in a thread until code is loaded; tell whether it is, since this process may stop before."""
+        if not are_loaded(names) and not self._stop.is_set():
+            try:
+                self._start(names).result()
+            except (CancelledError, RuntimeError):  # stopped meanwhile
+                if not self._stop.is_set():
+                    raise
+        return are_loaded(names)
 
     def _start(self, names: Names) -> Future[None]:
         with self._tasks_lock:

@@ -163,7 +163,7 @@ async def _start(server: Server, app: App, *, is_patient: bool, is_prepared: boo
         except BaseException:
             await _finish(registry.stop())
             raise
-        logging.event("ready")
+        logging.event("ready", retention_days=settings.retention_days)
     except BaseException:
         server.should_exit = True
         raise

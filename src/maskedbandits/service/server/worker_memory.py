@@ -15,6 +15,8 @@ CONDITIONS = (
     "store_lost_at",  # unix seconds, 0 while the store can be reached
     "log_failed_at",  # unix seconds, 0 while this worker follows the logs
     "log_read_at",  # unix seconds of the last time that all logs were read to their end
+    "oldest_event_at",  # unix seconds of the oldest event of the store, 0 while it is unknown
+    "retention_s",  # after which events are removed, 0: never
     "quarantined",  # experiments that cannot be read
     "compiling",  # experiments whose policy is being compiled
     "queued",  # reports that wait to be written

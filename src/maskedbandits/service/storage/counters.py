@@ -61,13 +61,13 @@ class Counters(StoreBackend):
         return dict(rows)
 
     def count_refused(self, rows: Sequence[tuple[int, str, int, int]]) -> None:
-        """Add refused reports: experiment (0 is none), reason, minute, how many more."""
+        """Add refused reports: experiment (0 is none), reason, minute, how many more; leave out deleted experiments."""
         more: dict[tuple[int, str, int], int] = {}
         for experiment, reason, minute, count in rows:
             key = experiment, check_name("reason", reason), minute
             more[key] = more.get(key, 0) + count
         with self._begin_write() as tx:
-            tx.insert("refused", [(*key, count) for key, count in sorted(more.items())], _ADD_REFUSED)
+            tx.execute_many(_ADD_REFUSED_OF, [(*key, count, key[0], key[0]) for key, count in sorted(more.items())])
 
     def sum_refused(self, experiment: int) -> dict[str, int]:
         """Return the number of reports ever refused, by reason."""
@@ -119,6 +119,10 @@ class Counters(StoreBackend):
 
 _REPLACE_ISSUED = "ON CONFLICT (experiment, arm, process, expires) DO UPDATE SET count = excluded.count"
 _ADD_REFUSED = "ON CONFLICT (experiment, reason, minute) DO UPDATE SET count = refused.count + excluded.count"
+_ADD_REFUSED_OF = (  # of an experiment that exists
+    "INSERT INTO refused (experiment, reason, minute, count) SELECT ?, ?, ?, ? "
+    f"WHERE ? = 0 OR EXISTS (SELECT 1 FROM experiment WHERE id = ?) {_ADD_REFUSED}"
+)
 _OLD_REFUSED = "SELECT experiment, reason, minute, count FROM refused WHERE minute > 0 AND minute <= ?"
 _WITH_OLD_ISSUED = (
     "SELECT id FROM experiment WHERE EXISTS "

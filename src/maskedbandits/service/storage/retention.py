@@ -60,14 +60,28 @@ class Retention(Upgrades):
             found = tx.query("SELECT hour FROM event WHERE experiment = ? ORDER BY seq LIMIT 1", (experiment,))
         return int(found[0][0]) if found else None
 
+    def find_removable(self, cutoff: int) -> tuple[int | None, list[int]]:
+        """Return the hour of the oldest event of all logs, and the experiments with something to remove.
+
+        These have a first event from before an hour, or snapshots that a killed compaction left.
+        """
+        with self._begin_read() as tx:
+            rows = tx.query(_FIRST_HOURS, (LOG_HASH,))
+        due = [experiment for experiment, hour, is_left in rows if is_left or (hour is not None and hour < cutoff)]
+        return min((hour for _, hour, _ in rows if hour is not None), default=None), due
+
     def save_snapshot(self, experiment: int, seq: int, kernel: str, body: bytes, sha256: str) -> None:
-        """Store a snapshot, and delete all but the newest three of its kind; bases and hashes are kept."""
+        """Store a snapshot, and delete all but the newest three of its kind; bases and hashes are kept.
+
+        Nothing is stored of an experiment that was deleted.
+        """
         check_name("kernel", kernel)
         with self._begin_write() as tx:
             tx.execute(
-                "INSERT INTO snapshot (experiment, kernel, seq, body, sha256) VALUES (?, ?, ?, ?, ?) "
+                "INSERT INTO snapshot (experiment, kernel, seq, body, sha256) SELECT ?, ?, ?, ?, ? "
+                "WHERE EXISTS (SELECT 1 FROM experiment WHERE id = ?) "
                 "ON CONFLICT (experiment, kernel, seq) DO UPDATE SET body = excluded.body, sha256 = excluded.sha256",
-                (experiment, kernel, seq, body, sha256),
+                (experiment, kernel, seq, body, sha256, experiment),
             )
             if kernel == LOG_HASH or kernel.startswith(BASE):
                 return
@@ -145,6 +159,11 @@ class Retention(Upgrades):
 
 
 _ROWS = f"SELECT {', '.join(PERMANENT)} FROM event WHERE experiment = ? AND seq BETWEEN ? AND ? ORDER BY seq"  # noqa: S608 - our own names
+_FIRST_HOURS = (
+    "SELECT id, (SELECT hour FROM event WHERE event.experiment = experiment.id ORDER BY event.seq LIMIT 1), "
+    "EXISTS (SELECT 1 FROM snapshot WHERE snapshot.experiment = experiment.id AND kernel <> ? "
+    "AND snapshot.seq < first_seq - 1) FROM experiment ORDER BY id"
+)
 _SNAPSHOT = (
     f"SELECT {', '.join(SnapshotRow._fields)} FROM snapshot WHERE experiment = ? AND kernel = ? AND seq <= ? "  # noqa: S608 - our own names
     "ORDER BY seq DESC LIMIT 1"
