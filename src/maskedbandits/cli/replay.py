@@ -127,6 +127,7 @@ def format_result(result: ReplayResult) -> str:
         "agrees": "agrees",
         "rounded otherwise": "agrees up to rounding on another machine or release",
         "other machine": "is of another machine or release, and cannot be compared",
+        "early release": "is of an early release, which nothing reads any more",
         "contradicts": "CONTRADICTS the log",
         "beyond the end": "is BEYOND THE END of the log",
     }

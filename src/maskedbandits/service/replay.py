@@ -14,14 +14,21 @@ from maskedbandits.errors import UserError
 from maskedbandits.service import snapshots
 from maskedbandits.service.config import DAMAGE, find_fault, find_log_mismatch
 from maskedbandits.service.event_columns import EventColumns
-from maskedbandits.service.recovery import DamagedError, load_oldest, load_snapshot, read_all
+from maskedbandits.service.recovery import (
+    BASE_KERNEL,
+    SNAPSHOT_KERNEL,
+    DamagedError,
+    load_oldest,
+    load_snapshot,
+    read_all,
+)
 from maskedbandits.service.snapshots import get_kernel_key
 from maskedbandits.service.state import ExperimentState
 from maskedbandits.service.storage import Store
 from maskedbandits.service.storage.models import ExperimentRow, SnapshotHead
 from maskedbandits.service.storage.retention import LOG_HASH
 
-AGREES, ROUNDED, OTHER_MACHINE = "agrees", "rounded otherwise", "other machine"
+AGREES, ROUNDED, OTHER_MACHINE, EARLY = "agrees", "rounded otherwise", "other machine", "early release"
 CONTRADICTS, BEYOND_END = "contradicts", "beyond the end"
 BAD = (CONTRADICTS, BEYOND_END)
 
@@ -102,6 +109,8 @@ class Walk:
             return OTHER_MACHINE if is_elsewhere else CONTRADICTS
         try:
             found = load_snapshot(self.store, self.row.id, SnapshotHead(claim.seq, claim.kernel, claim.digest))
+        except snapshots.EarlyFormatError:
+            return CONTRADICTS if claim.kernel in (SNAPSHOT_KERNEL, BASE_KERNEL) else EARLY  # one of today is damaged
         except UserError:  # it is damaged, and no process will use it
             return CONTRADICTS
         is_elsewhere = {found.kernel, self.state.kernel} != {get_kernel_key()}

@@ -11,7 +11,8 @@ whether a snapshot is valid: not the processor, nor the release, nor the compile
 when the meaning changes without a new version. The last bits of sums can depend on the machine. So a snapshot says
 which code and machine it is from (``kernel``), for ``replay``, which compares bits.
 
-Formats 4 and 5, of releases without a fold version, are read as version 1. They have no hash of the log.
+Formats 4 and 5, of releases without a fold version, are read as version 1. They have no hash of the log. Formats 1 to 3
+are not read: their logs are complete.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ from maskedbandits.service.log_hash import LogHash
 
 FOLD_VERSION = 1
 FORMAT = 6
+EARLY_FORMATS = (1, 2, 3)
 OLD_FORMATS = (4, 5)  # a policy as `Policy.save` wrote it, and the same with groups
 HEAD = struct.Struct("<BII")
 OLD_HEAD = struct.Struct(">BQIQ")  # format, epsilon, arms, reports held back
@@ -57,6 +59,10 @@ Fields = dict[str, NDArray[Any]]
 
 class OtherFoldError(UserError):
     """A snapshot that is sound, and that this version cannot continue."""
+
+
+class EarlyFormatError(OtherFoldError):
+    """A snapshot of an early release, which nothing reads any more."""
 
 
 class SnapshotContents(NamedTuple):
@@ -152,6 +158,8 @@ def decode(body: bytes) -> SnapshotContents:
     """Return the contents of a snapshot of any known format; raise an error if it is damaged."""
     if body[:1] and body[0] in OLD_FORMATS:
         return _decode_old(body)
+    if body[:1] and body[0] in EARLY_FORMATS:
+        raise EarlyFormatError(f"a snapshot has format {body[0]}, of an early release: the log is folded again")
     if len(body) < HEAD.size + CHECKSUM_BYTES or body[0] != FORMAT:
         raise OtherFoldError("a snapshot is damaged, or of another version: restore a backup")
     if hashlib.sha256(body[:-CHECKSUM_BYTES]).digest() != body[-CHECKSUM_BYTES:]:

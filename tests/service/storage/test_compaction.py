@@ -27,7 +27,7 @@ from maskedbandits.service.compaction import Compactor, compact, get_cutoff
 from maskedbandits.service.event_columns import EventColumns
 from maskedbandits.service.log_hash import LogHash
 from maskedbandits.service.recovery import BASE_KERNEL, SNAPSHOT_KERNEL, DamagedError, load_newest, load_oldest
-from maskedbandits.service.replay import AGREES, BAD, OTHER_MACHINE, ROUNDED, Claim, replay
+from maskedbandits.service.replay import AGREES, BAD, CONTRADICTS, EARLY, OTHER_MACHINE, ROUNDED, Claim, replay
 from maskedbandits.service.state import ExperimentState
 from maskedbandits.service.storage import Store, open_store
 from maskedbandits.service.storage.backup import backup, restore
@@ -434,6 +434,23 @@ def test_service_removes_old_events_while_it_runs(
         row = find(store, "headlines")
         assert (row.first_seq, replay(store, row, []).digest) == (row.seq + 1, digest)
     assert "old events are removed" in capsys.readouterr().err
+
+
+def test_snapshot_of_an_early_format_is_no_contradiction(store: Store) -> None:
+    """Releases for version 2 of the tables wrote such snapshots; this release writes those of a fold version."""
+    row = find(store, "headlines")
+    store.save_snapshot(1, 7, "0123456789abcdef", b"\x02 and what follows", "digest")
+    found = replay(store, row, [])
+    assert (found.holds, [claim.kernel for claim in found.list_claims(EARLY)]) == (True, ["0123456789abcdef"])
+    assert load_newest(store, row).seq == 0
+    store.save_snapshot(1, 7, "fold-1", b"\x02 and what follows", "digest")  # the first byte is damaged
+    assert [claim.kernel for claim in replay(store, row, []).list_claims(CONTRADICTS)] == ["fold-1"]
+
+
+def test_snapshot_of_an_early_format_does_not_stop_compaction(store: Store) -> None:
+    store.save_snapshot(1, 7, "0123456789abcdef", b"\x02 and what follows", "digest")
+    assert compact(store, find(store, "headlines"), CUTOFF).removed > 0
+    assert not [head for head in store.list_states(1) if head.kernel == "0123456789abcdef"]
 
 
 def test_store_of_release_before_starts_from_its_snapshot(any_store: Store) -> None:
