@@ -1,9 +1,14 @@
-"""Stores of older versions, from SQL that their own code has written: see the first line of each file in `older/`."""
+"""Older releases, and stores of older versions from SQL that their own code has written (the files in `older/`)."""
 
 from __future__ import annotations
 
+import os
+import shutil
 import sqlite3
+import subprocess
+import tarfile
 from contextlib import closing, suppress
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +20,7 @@ from maskedbandits.service.storage.base import Transaction
 from maskedbandits.service.storage.urls import parse_url
 
 OLDER = Path(__file__).with_name("older")
+ROOT = Path(__file__).parents[3]
 FIRST_HEADS = {1: 16, 2: 6}  # of the logs in each file
 START = 29_900_040  # the minute up to which each file has forgotten ids
 
@@ -35,6 +41,19 @@ def build_older(url: str, version: int, *, empty: bool = False) -> None:
     else:
         with psycopg.connect(address.location) as connection:
             connection.execute(script.encode())
+
+
+def unpack_release(commit: str, folder: Path) -> Path:
+    """Write the sources as of a commit into a folder, and return where its package is."""
+    command = [shutil.which("git") or "false", "archive", commit, "src"]
+    packed = subprocess.run(command, cwd=ROOT, capture_output=True, check=False)
+    if packed.returncode:
+        # A checkout on a continuous integration server has the history, unless someone makes it shallow. Archives of
+        # the sources have none, so elsewhere this is no failure.
+        (pytest.fail if os.environ.get("CI") else pytest.skip)(f"needs the history of the project up to {commit}")
+    with tarfile.open(fileobj=BytesIO(packed.stdout)) as archive:
+        archive.extractall(folder, filter="data")
+    return folder / "src"
 
 
 def interrupt_upgrade(store: Store, step: str) -> None:

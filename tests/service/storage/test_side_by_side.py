@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
-import tarfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import pytest
-from older_stores import rewrite_nothing
+from older_stores import rewrite_nothing, unpack_release
 
 import maskedbandits
 from maskedbandits.errors import UserError
@@ -26,7 +23,6 @@ pytest_plugins = ["store_fixtures"]
 pytestmark = pytest.mark.slow
 
 BEFORE = "b1609bf"  # the last commit with version 3 of the tables
-ROOT = Path(__file__).parents[3]
 THIS = Path(maskedbandits.__file__).parents[1]
 WRITER = Path(__file__).with_name("release_writer.py")
 FIRST, SECOND, LATE, LONGEST = 700, 1400, 5000, 300.0
@@ -37,16 +33,7 @@ Process = subprocess.Popen[str]
 @pytest.fixture(scope="module")
 def older(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The sources of the release before this one."""
-    command = [shutil.which("git") or "false", "archive", BEFORE, "src"]
-    packed = subprocess.run(command, cwd=ROOT, capture_output=True, check=False)
-    if packed.returncode:
-        # A checkout on a continuous integration server has the history, unless someone makes it shallow. Archives of
-        # the sources have none, so elsewhere this is no failure.
-        (pytest.fail if os.environ.get("CI") else pytest.skip)(f"needs the history of the project up to {BEFORE}")
-    folder = tmp_path_factory.mktemp("older")
-    with tarfile.open(fileobj=BytesIO(packed.stdout)) as archive:
-        archive.extractall(folder, filter="data")
-    return folder / "src"
+    return unpack_release(BEFORE, tmp_path_factory.mktemp("older"))
 
 
 class Release:
