@@ -46,7 +46,6 @@ EVENTS = {
     "store is back": Event("info", "The end of that, with its duration in seconds."),
     "following the log failed": Event("error", "This worker learns from no reports for now."),
     "following the log goes on": Event("info", "The end of that, with its duration in seconds."),
-    "store is shared with the earlier release": Event("info", "Run `maskedbandits upgrade` once all are new."),
     "experiment is live": Event("info", "The worker decides for this experiment."),
     "experiment is set aside": Event("error", "The experiment cannot be read. It is tried again every minute."),
     "experiment could not be viewed": Event("error", "A dashboard's numbers could not be computed."),

@@ -121,7 +121,7 @@ _REPLACE_ISSUED = "ON CONFLICT (experiment, arm, process, expires) DO UPDATE SET
 _ADD_REFUSED = "ON CONFLICT (experiment, reason, minute) DO UPDATE SET count = refused.count + excluded.count"
 _ADD_REFUSED_OF = (  # of an experiment that exists
     "INSERT INTO refused (experiment, reason, minute, count) SELECT ?, ?, ?, ? "
-    f"WHERE ? = 0 OR EXISTS (SELECT 1 FROM experiment WHERE id = ?) {_ADD_REFUSED}"
+    f"WHERE ? = 0 OR EXISTS (SELECT 1 FROM experiment WHERE id = ?) {_ADD_REFUSED}"  # noqa: S608 - our own words
 )
 _OLD_REFUSED = "SELECT experiment, reason, minute, count FROM refused WHERE minute > 0 AND minute <= ?"
 _WITH_OLD_ISSUED = (
