@@ -1,4 +1,4 @@
-"""What many experiments cost a service: archived ones at its start and while it is idle, running ones in latency.
+"""The cost of many experiments: archived ones at the start, when idle and in retention, running ones in latency.
 
 CPU is the processor time of the whole service. Latencies wander on shared machines: each round measures few and many
 running experiments one after the other, and the ratio within a round counts.
@@ -19,8 +19,11 @@ from pathlib import Path
 
 from bench.load import cpu_seconds, request, send_load
 from bench.service import decisions_of, free_port, run_server, service
+from maskedbandits.service.clock import Clock
+from maskedbandits.service.compaction import HOURS_PER_DAY, Compactor
 from maskedbandits.service.config import StoredConfig
 from maskedbandits.service.schemas import ExperimentConfig, NewArm
+from maskedbandits.service.server.warmup import CodeLoader
 from maskedbandits.service.storage import Store, open_store
 from maskedbandits.service.storage.models import Change, NewArmRow, NewReport
 
@@ -28,6 +31,7 @@ FEW = 10  # running experiments to compare with
 REPORTS = 10  # of each archived experiment
 CONNECTIONS = 8
 MAX_START_S, MAX_IDLE_SHARE, MAX_RATIO = 2.0, 0.01, 1.5  # the bars
+MAX_ROUND_S = 0.2  # of retention, each hour, when nothing is due
 HOUR, EXPIRES = 400_000, 25_000_000  # long ago
 
 
@@ -77,6 +81,25 @@ def measure_archived(folder: Path, archived: int, rounds: int, seconds: float) -
         )
 
 
+def measure_retention(folder: Path, rounds: int) -> Iterator[str]:
+    """Yield what a round of retention costs with archived experiments whose events are young."""
+    loader, now = CodeLoader(), 3600.0 * (HOUR + HOURS_PER_DAY)
+    found: dict[str, float] = {}
+    for name in ("none", "archived"):
+        with open_store(f"sqlite:///{folder / name / 'bandits.db'}?durable=no") as store:
+            compactor = Compactor(lambda: store, "bench", Clock(lambda: now), 2, loader)
+            spent = []
+            for _ in range(rounds):
+                before = time.process_time()
+                compactor.compact_all(store)
+                spent.append(time.process_time() - before)
+        found[name] = statistics.median(spent)
+    yield (
+        f"round of retention: {found['none']:.3f} CPU s without archived experiments, "
+        f"{found['archived']:.3f} with them (bar: at most {MAX_ROUND_S})"
+    )
+
+
 def measure_running(folder: Path, running: int, rounds: int, seconds: float) -> Iterator[str]:
     """Yield how the latency of decisions grows with the number of running experiments."""
     ports: dict[int, int] = {}
@@ -124,6 +147,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
         for line in measure_archived(folder, options.archived, options.rounds, options.seconds):
+            print(line, flush=True)
+        for line in measure_retention(folder, options.rounds):
             print(line, flush=True)
         for line in measure_running(folder, options.running, options.rounds, options.seconds):
             print(line, flush=True)

@@ -247,9 +247,9 @@ class Compactor:
     def _run(self) -> None:
         wait = FIRST_WAIT_S  # a start has more urgent work
         while not self._stopping.wait(wait):
-            wait = WAIT_S if self._try() else FIRST_WAIT_S
+            wait = WAIT_S if self.run_once() else FIRST_WAIT_S
 
-    def _try(self) -> bool:
+    def run_once(self) -> bool:
         """Do a round; tell whether the store allowed it. Its loss is logged once, until it passes."""
         try:
             with self._open_store() as store:

@@ -174,9 +174,9 @@ def test_missing_right_is_logged_once(
 
     with monkeypatch.context() as patch:
         patch.setattr(type(store), "remove_events", refuse)
-        assert [compactor._try(), compactor._try()] == [False, False]
+        assert [compactor.run_once(), compactor.run_once()] == [False, False]
     assert compactor.oldest_at == 3600.0 * oldest  # its age is exported
-    assert compactor._try()
+    assert compactor.run_once()
     lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
     named = [(line["event"], line["severity"]) for line in lines]
     assert named == [

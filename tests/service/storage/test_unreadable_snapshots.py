@@ -124,7 +124,7 @@ def test_own_policy_of_earlier_release_is_not_compared(monkeypatch: Patch) -> No
     body = base64.b64decode(old["body"])
     with monkeypatch.context() as patch:
         patch.setattr(type(KINDS["klucb-cf"]), "is_own", True)
-        with pytest.raises(OtherFoldError, match="by which code of the policy 'klucb-cf'"):
+        with pytest.raises(OtherFoldError, match=r"by which code.*klucb-cf"):
             ExperimentState.from_snapshot(body, 100, old["sha256"])
     monkeypatch.delitem(KINDS, "klucb-cf")
     with pytest.raises(OtherFoldError, match="not registered"):

@@ -120,8 +120,8 @@ class Counters(StoreBackend):
 _REPLACE_ISSUED = "ON CONFLICT (experiment, arm, process, expires) DO UPDATE SET count = excluded.count"
 _ADD_REFUSED = "ON CONFLICT (experiment, reason, minute) DO UPDATE SET count = refused.count + excluded.count"
 _ADD_REFUSED_OF = (  # of an experiment that exists
-    "INSERT INTO refused (experiment, reason, minute, count) SELECT ?, ?, ?, ? "
-    f"WHERE ? = 0 OR EXISTS (SELECT 1 FROM experiment WHERE id = ?) {_ADD_REFUSED}"  # noqa: S608 - our own words
+    "INSERT INTO refused (experiment, reason, minute, count) SELECT ?, ?, ?, ? "  # noqa: S608 - our own words
+    "WHERE ? = 0 OR EXISTS (SELECT 1 FROM experiment WHERE id = ?) " + _ADD_REFUSED
 )
 _OLD_REFUSED = "SELECT experiment, reason, minute, count FROM refused WHERE minute > 0 AND minute <= ?"
 _WITH_OLD_ISSUED = (
