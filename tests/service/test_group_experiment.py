@@ -110,7 +110,7 @@ def test_decision_is_a_question_to_all_groups(served: Served, store: Store, epsi
     reply = served.post(DECISIONS)
     answer = reply.json
     msgspec.json.decode(reply.body, type=QuestionAnswer)
-    assert [*answer, "stored"] == list(QuestionAnswer.__struct_fields__)  # which is for visitors without a store
+    assert [*answer, "stored"] == list(QuestionAnswer.__struct_fields__)  # left out while the store answers
     assert answer["payloads"] == {"short": None, "long": {"size": 2}}
     assert len(answer["arms"]) == 3
     assert (answer["signs"] is None) == (epsilon == 3)
