@@ -63,7 +63,7 @@ bench-service: $(VENV)/.test ## the service, as ratios to a trivial endpoint, so
 bench-sweep: $(VENV)/.run ## what sweeps of 10,000 short cells spend outside the kernels, half an hour; Ray if it is installed
 	@mkdir -p results && $(BIN)/python -m bench.sweep > results/sweep.md && cat results/sweep.md
 
-crash: $(VENV)/.test ## services and their database are killed under load, and everything counted; ten minutes
+crash: $(VENV)/.test ## services and their database are killed under load, and everything counted; a quarter of an hour
 	@$(BIN)/python tests/crash/crash.py
 
 docs: $(VENV)/.test ## make the figures and tables of docs/ again, half an hour

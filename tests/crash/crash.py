@@ -136,9 +136,9 @@ class Trial:
             for service in self.services:
                 service.wait_until_ready()
         finally:
-            visitors.end()
             if self.removal is not None:
                 self.removal.end()
+            visitors.end()
         return visitors
 
     def _begin(self) -> Visitors:

@@ -1,8 +1,8 @@
 """Processes that remove old events from a log, most of which are killed, and a copy of all events to compare with.
 
-Each process removes what retention would remove now, down to events of the hour before. It gets the number of the last
-event that has been copied, and no event after it can be removed. It removes few events in a transaction and pauses
-after each, so that most kills come in the midst of a removal.
+Each process removes the events of earlier hours that nobody may repeat, as retention does. It gets the number of the
+last event that has been copied, and removes none after it. It removes few events in a transaction and pauses after
+each, so that many kills come in the midst of a removal.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from maskedbandits.service.storage.models import EventRow, ExperimentRow
 
 READ_AT_ONCE = 5_000  # events
 REMOVED_AT_ONCE = 50  # events, in a transaction
-PAUSE_S = 0.1  # the longest, after each transaction
-LIFE_S = 2.5  # the longest of a process; then it is killed
+PAUSE_S = 0.2  # the longest, after each transaction
+LIFE_S = 4.0  # the longest of a process, which then is killed; on a busy machine that is too short, so it grows
 REST_S = 0.2  # the longest until the next process
 
 
@@ -65,6 +65,7 @@ class Removal:
         self._storage, self._clock, self._rng = storage, clock, random.Random()
         self._processes = multiprocessing.get_context("forkserver")
         self._processes.set_forkserver_preload(["maskedbandits.service.compaction"])  # it takes a second
+        self._longest = LIFE_S
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._run)
 
@@ -91,13 +92,14 @@ class Removal:
         last, cutoff = self.copy.events[-1].seq, get_cutoff(self._clock.now(), 0.0)
         process = self._processes.Process(target=remove_old_events, args=(self._storage, last, cutoff))
         process.start()
-        process.join(self._rng.uniform(0.0, LIFE_S))
-        is_late = process.exitcode is None
+        process.join(self._rng.uniform(0.0, self._longest))
+        was_running = process.exitcode is None
         process.kill()
         process.join()
-        row = find_experiment(store)
+        row, before = find_experiment(store), self.removed
         self.removed = row.first_seq - 1
-        if is_late:
+        self._longest = self._longest + 1.0 if was_running and self.removed == before else LIFE_S
+        if was_running:
             self.killed += 1
             self.interrupted += find_base(store, row, row.first_seq) is not None
         elif process.exitcode:
