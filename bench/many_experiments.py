@@ -1,4 +1,4 @@
-"""What many experiments cost a service: archived ones at its start, when idle and in retention, running ones in latency.
+"""What many experiments cost a service: archived ones at the start, idle and in retention, running ones in latency.
 
 CPU is the processor time of the whole service. Latencies wander on shared machines: each round measures few and many
 running experiments one after the other, and the ratio within a round counts.
