@@ -234,3 +234,17 @@ def test_live_code_is_never_interpreted(tmp_path: Path) -> None:
     said = [line["event"] for line in logged]
     assert said.count("compiling for this machine") == 2
     assert "interpreted" not in said
+
+
+@pytest.mark.parametrize("has_stopped", [False, True])
+def test_thread_waits_until_code_is_loaded_or_stopped(has_stopped: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded: list[str] = []
+    monkeypatch.setattr(warmup, "are_loaded", lambda names: {*names} <= {*loaded})
+    monkeypatch.setattr(warmup, "find_uncached", lambda names: [])
+    monkeypatch.setattr(warmup, "load_code", lambda names, stop: loaded.extend(names))
+    loader = warmup.CodeLoader()
+    if has_stopped:
+        loader.stop()
+    assert loader.wait(("uniform",)) is not has_stopped
+    assert loaded == ([] if has_stopped else ["uniform"])
+    loader.stop()
