@@ -180,7 +180,6 @@ def test_requests_get_503_while_store_is_gone(served: Served) -> None:
     token = served.post(DECISIONS).json["token"]
     with without_store(served):
         replies = [
-            served.post(DECISIONS, {"visitor": "v"}),
             served.post(REPORTS, {"token": token, "bit": 1}),
             served.post("/v1/experiments", {**SMALL, "name": "other"}),
             served.patch("/v1/experiments/headline", {"status": "paused"}),
@@ -234,10 +233,12 @@ def test_full_queue_loses_no_report(storage: str, served: Served) -> None:
             assert narrow.post(REPORTS, report).json == {"status": "accepted"}
 
 
-def test_visitor_without_store_leaves_nothing_pending(served: Served) -> None:
+def test_visitor_without_store_gets_decision_of_one_report(served: Served) -> None:
     with without_store(served):
-        assert served.post(DECISIONS, {"visitor": "v"}).status == 503
-    assert served.get(STATE).json["pending"] == [0, 0]
+        reply = served.post(DECISIONS, {"visitor": "v"})
+        assert (reply.status, reply.json["stored"]) == (200, False)
+    assert sum(served.get(STATE).json["pending"]) == 1
+    assert served.post(REPORTS, {"token": reply.json["token"], "bit": 1}).verdict == "accepted"
 
 
 def test_closing_app_stops_registry(registry: ExperimentRegistry, store: Store) -> None:
