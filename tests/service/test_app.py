@@ -234,10 +234,12 @@ def test_full_queue_loses_no_report(storage: str, served: Served) -> None:
             assert narrow.post(REPORTS, report).json == {"status": "accepted"}
 
 
-def test_visitor_without_store_has_one_pending_report(served: Served) -> None:
+def test_visitor_without_store_gets_decision_of_one_report(served: Served) -> None:
     with without_store(served):
-        assert served.post(DECISIONS, {"visitor": "v"}).json["stored"] is False
+        reply = served.post(DECISIONS, {"visitor": "v"})
+        assert (reply.status, reply.json["stored"]) == (200, False)
     assert sum(served.get(STATE).json["pending"]) == 1
+    assert served.post(REPORTS, {"token": reply.json["token"], "bit": 1}).verdict == "accepted"
 
 
 def test_closing_app_stops_registry(registry: ExperimentRegistry, store: Store) -> None:

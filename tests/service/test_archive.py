@@ -17,8 +17,7 @@ from maskedbandits.service import archive
 from maskedbandits.service.archive import Archive, ArchivedExperiment
 from maskedbandits.service.log_reader import LogReader
 from maskedbandits.service.replay import replay
-from maskedbandits.service.server.settings import Settings
-from maskedbandits.service.storage import Store
+from maskedbandits.service.storage import Store, open_store
 
 pytest_plugins = ["service_fixtures"]
 
@@ -145,11 +144,13 @@ def test_reports_and_decisions_of_archived_experiment_end(storage: str, served: 
         assert (reply.status, reply.json["code"]) == (409, "archived_is_final")
 
 
-def test_description_is_read_again_after_a_while(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_description_is_read_again_after_a_while(served: Served, storage: str, monkeypatch: pytest.MonkeyPatch) -> None:
     archive_with_reports(served)
     (row,) = served.run(served.registry.call_store(lambda store: store.list_experiments()))
     arms = served.run(served.registry.call_store(lambda store: store.list_arms(row.id)))
-    kept = Archive(LogReader(None, "", None, Settings(), None))  # type: ignore[arg-type]  # which loads nothing here
+    registry = served.registry
+    reader = LogReader(lambda: open_store(storage), "other", registry.clock, registry.settings, registry.code_loader)
+    kept = Archive(reader)  # which loads nothing here
     assert isinstance(kept.describe(row, arms), ArchivedExperiment)
     assert kept.get("headline") is not None
     assert kept.get("other") is None
