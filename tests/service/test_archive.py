@@ -17,6 +17,7 @@ from maskedbandits.service import archive
 from maskedbandits.service.archive import Archive, ArchivedExperiment
 from maskedbandits.service.log_reader import LogReader
 from maskedbandits.service.replay import replay
+from maskedbandits.service.server.settings import Settings
 from maskedbandits.service.storage import Store
 
 pytest_plugins = ["service_fixtures"]
@@ -148,7 +149,7 @@ def test_description_is_read_again_after_a_while(served: Served, monkeypatch: py
     archive_with_reports(served)
     (row,) = served.run(served.registry.call_store(lambda store: store.list_experiments()))
     arms = served.run(served.registry.call_store(lambda store: store.list_arms(row.id)))
-    kept = Archive(LogReader(*[None] * 5))  # type: ignore[arg-type]  # which loads nothing here
+    kept = Archive(LogReader(None, "", None, Settings(), None))  # type: ignore[arg-type]  # which loads nothing here
     assert isinstance(kept.describe(row, arms), ArchivedExperiment)
     assert kept.get("headline") is not None
     assert kept.get("other") is None
@@ -192,6 +193,8 @@ def test_store_of_version_3_starts_with_archived_experiments(tmp_path: Path, sto
         assert later.registry.experiments() == []
         state = later.get(f"{ONE}/state").json
         assert (state["digest"], state["reported"]) == (before["digest"], before["reported"])
+        assert later.ask("DELETE", ONE).json["code"] == "upgrade_required"
+        later.run(later.registry.call_store(lambda store: store.upgrade(lambda tx, version: None)))
         assert later.ask("DELETE", ONE).status == 202
         assert later.post("/v1/experiments", SMALL).status == 201
         assert later.run(later.registry.call_store(lambda store: store.list_experiments()))[0].id == 2
