@@ -194,6 +194,8 @@ def test_store_of_version_3_starts_with_archived_experiments(tmp_path: Path, sto
         assert later.registry.experiments() == []
         state = later.get(f"{ONE}/state").json
         assert (state["digest"], state["reported"]) == (before["digest"], before["reported"])
+        assert later.ask("DELETE", ONE).json["code"] == "upgrade_required"
+        later.run(later.registry.call_store(lambda store: store.upgrade(lambda tx, version: None)))
         assert later.ask("DELETE", ONE).status == 202
         assert later.post("/v1/experiments", SMALL).status == 201
         assert later.run(later.registry.call_store(lambda store: store.list_experiments()))[0].id == 2
