@@ -88,7 +88,7 @@ def test_reasons_are_those_of_all_workers() -> None:
 def test_experiment_that_compiles_delays_readiness(served: Served) -> None:
     """At the start it is waited for; later it is a reason, and others decide."""
     reader = served.registry.log_reader
-    reader.quarantined[77] = Quarantined("other", None, float("inf"), has_failed=False)
+    reader.quarantined[1] = Quarantined("headline", None, float("inf"), has_failed=False)
 
     async def wait() -> bool:
         waiting = asyncio.create_task(readiness.wait_until_compiled(served.registry))
@@ -96,7 +96,7 @@ def test_experiment_that_compiles_delays_readiness(served: Served) -> None:
         was_done = waiting.done()
         codes = [reason["code"] for reason in (await served.client.ask("GET", "/readyz")).json["reasons"]]
         assert codes == ["experiment_compiling"]
-        reader.quarantined[77] = Quarantined("other", None, float("inf"))  # it has failed: it is not waited for
+        reader.quarantined[1] = Quarantined("headline", None, float("inf"))  # it has failed: it is not waited for
         await waiting
         return was_done
 
