@@ -28,7 +28,7 @@ from maskedbandits.service.server import logging
 from maskedbandits.service.server.settings import Settings
 from maskedbandits.service.server.warmup import CodeLoader, list_code
 from maskedbandits.service.shared_table import SharedTable
-from maskedbandits.service.storage import Conflict, ExperimentDeleted, Store, StoreUnavailable, open_store
+from maskedbandits.service.storage import ExperimentDeleted, Store, StoreUnavailable, open_store
 from maskedbandits.service.storage.audit import AdminRequest
 from maskedbandits.service.storage.models import ARCHIVED, Change, ExperimentRow, NewArmRow, Visit
 from maskedbandits.service.unmasked_reports import UnmaskedAlarms
@@ -251,9 +251,6 @@ class ExperimentRegistry:
         self, experiment: LiveExperiment, arm: NewArm, admin: AdminRequest | None = None
     ) -> LiveExperiment:
         """Add an arm, which is explored from now on."""
-        if arm.name in experiment.arms.index:
-            what = f"the name {arm.name!r} is or was used by another arm: give a new name"
-            raise Conflict(what, "name_taken")
         stored = _to_store(arm)
         change = Change("arm", self.clock.hour(), name=stored.name, payload=stored.payload)
         return await self._wait_until_applied(await self._store_changes(experiment, change, admin=admin))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
+from msgspec import Meta, Struct
 
 from maskedbandits.errors import suggest_nearest
 from maskedbandits.service import lists
@@ -38,7 +39,6 @@ from maskedbandits.service.schemas import (
     ExperimentConfig,
     GroupsStateAnswer,
     NewArm,
-    ProblemDescription,
     StateAnswer,
     check_arm,
 )
@@ -51,6 +51,14 @@ if TYPE_CHECKING:
 EXPERIMENTS = "/v1/experiments"
 EXPERIMENT = f"{EXPERIMENTS}/{{name}}"
 STARTING = "the service is starting: send the request again in a moment"
+
+
+class ProblemDescription(Struct):
+    """A kind of error."""
+
+    code: Annotated[str, Meta(description="The code of such errors.")]
+    status: Annotated[int, Meta(description="The HTTP status of such errors.")]
+    title: Annotated[str, Meta(description="What the code means.")]
 
 
 class AdminRoutes:

@@ -425,14 +425,6 @@ class ProblemAnswer(Struct):
     code: Annotated[ProblemCode, Meta(description="The kind of error, for programs. It never changes.")]
 
 
-class ProblemDescription(Struct):
-    """A kind of error."""
-
-    code: Annotated[str, Meta(description="The code of such errors.")]
-    status: Annotated[int, Meta(description="The HTTP status of such errors.")]
-    title: Annotated[str, Meta(description="What the code means.")]
-
-
 INVALID_BIT = -1  # in place of a malformed value
 WITHOUT_TOKEN = ReportRequest("", INVALID_BIT)  # in place of a report without a token
 
