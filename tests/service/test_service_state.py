@@ -129,7 +129,7 @@ def test_altered_snapshot_is_refused() -> None:
         ExperimentState.from_snapshot(body, seq, "0" * 64)
     with pytest.raises(UserError):
         ExperimentState.from_snapshot(body[:-20], seq, digest)
-    with pytest.raises(UserError, match="another version"):
+    with pytest.raises(UserError, match="damaged"):
         ExperimentState.from_snapshot(body[1:], seq, digest)
 
 

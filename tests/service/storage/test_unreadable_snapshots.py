@@ -123,7 +123,7 @@ def test_own_policy_of_earlier_release_is_not_compared(monkeypatch: Patch) -> No
     old = FORMATS_4_AND_5["klucb-cf"]
     body = base64.b64decode(old["body"])
     with monkeypatch.context() as patch:
-        patch.setattr(type(KINDS["klucb-cf"]), "is_own", True)
+        patch.setitem(vars(KINDS["klucb-cf"]), "is_own", True)
         with pytest.raises(OtherFoldError, match=r"by which code.*klucb-cf"):
             ExperimentState.from_snapshot(body, 100, old["sha256"])
     monkeypatch.delitem(KINDS, "klucb-cf")
